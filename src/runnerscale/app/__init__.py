@@ -1,0 +1,1 @@
+"""Wiring, one page per process."""

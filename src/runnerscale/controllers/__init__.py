@@ -1,0 +1,1 @@
+"""A folder per reconciler: its stages, their order, the objects it makes."""

@@ -1,0 +1,128 @@
+"""The clock everybody is handed, so that the whole system also runs on a virtual one.
+
+Two readings that must not be mixed: `now_s` is wall time (seconds since the epoch, may
+jump), for what is stored or compared with other machines; `monotonic_s` never goes back,
+for deadlines and waits inside this process.
+"""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from; nothing else in the project may read or await it."""
+
+    def now_s(self) -> float:
+        """Wall time, seconds since the epoch."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds since an arbitrary point, never going back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; zero or less only yields to the event loop."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock. Waits go through the event loop, so a virtual loop may own them."""
+
+    def now_s(self) -> float:
+        """Wall time, seconds since the epoch."""
+        return time.time()
+
+    def monotonic_s(self) -> float:
+        """The time of the running loop, or of the process outside of one."""
+        try:
+            return asyncio.get_running_loop().time()
+        except RuntimeError:
+            return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the running loop."""
+        await asyncio.sleep(max(0.0, seconds))
+
+
+class LoopClock:
+    """Wall time made from the running loop's time: for loops that run on virtual time."""
+
+    def __init__(self, epoch_s: float) -> None:
+        """`epoch_s`: the wall time, seconds since the epoch, at loop time zero."""
+        self._epoch_s = epoch_s
+
+    def now_s(self) -> float:
+        """Wall time, seconds since the epoch."""
+        return self._epoch_s + asyncio.get_running_loop().time()
+
+    def monotonic_s(self) -> float:
+        """The loop's own time."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the running loop."""
+        await asyncio.sleep(max(0.0, seconds))
+
+
+class ManualClock:
+    """A clock that stands still until told: for tests of pure parts and of single calls.
+
+    `sleep` returns at once and moves the time on; what was asked for is in `slept_s`.
+    """
+
+    def __init__(self, now_s: float = 1_800_000_000.0) -> None:
+        """Start at `now_s`, seconds since the epoch; the monotonic reading starts at 0."""
+        self._start_s = now_s
+        self._passed_s = 0.0
+        self.slept_s: list[float] = []
+
+    def now_s(self) -> float:
+        """Wall time, seconds since the epoch."""
+        return self._start_s + self._passed_s
+
+    def monotonic_s(self) -> float:
+        """Seconds moved on so far."""
+        return self._passed_s
+
+    def advance(self, seconds: float) -> None:
+        """Move the time on."""
+        self._passed_s += seconds
+
+    async def sleep(self, seconds: float) -> None:
+        """Move the time on and yield once."""
+        self.slept_s.append(seconds)
+        self._passed_s += max(0.0, seconds)
+        await asyncio.sleep(0)
+
+
+def format_time(seconds: float) -> str:
+    """RFC 3339 with second precision in UTC, as Kubernetes writes times: `2026-01-02T03:04:05Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_micro_time(seconds: float) -> str:
+    """RFC 3339 with microseconds in UTC (Kubernetes MicroTime): `2026-01-02T03:04:05.000000Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_time(text: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time with an offset, any fraction length.
+
+    Raises:
+        ValueError: not such a time, or one without an offset.
+    """
+    parsed = datetime.fromisoformat(_with_microseconds(text))
+    if parsed.tzinfo is None:
+        raise ValueError(f"time {text!r} has no offset")
+    return parsed.timestamp()
+
+
+def _with_microseconds(text: str) -> str:
+    # .NET writes seven digits of fraction; datetime reads six at most before Python 3.11.4.
+    head, dot, tail = text.partition(".")
+    if not dot:
+        return text
+    digits = len(tail) - len(tail.lstrip("0123456789"))
+    return f"{head}.{tail[:digits][:6]:0<6}{tail[digits:]}"

@@ -1,0 +1,36 @@
+"""A point in time after which a piece of work is not worth finishing."""
+
+import asyncio
+from dataclasses import dataclass
+
+from runnerscale.core.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Made once at the top of a call and handed down, so that nested waits share one budget."""
+
+    clock: Clock
+    at_s: float  # on the clock's monotonic reading
+
+    @classmethod
+    def after(cls, clock: Clock, seconds: float) -> "Deadline":
+        """The point `seconds` from now."""
+        return cls(clock, clock.monotonic_s() + seconds)
+
+    def left_s(self) -> float:
+        """Seconds left, at least 0."""
+        return max(0.0, self.at_s - self.clock.monotonic_s())
+
+    @property
+    def passed(self) -> bool:
+        """Nothing is left."""
+        return self.left_s() <= 0.0
+
+    def limit_s(self, seconds: float) -> float:
+        """`seconds`, or what is left if that is less."""
+        return min(seconds, self.left_s())
+
+    def timeout(self) -> asyncio.Timeout:
+        """`async with deadline.timeout():` raises TimeoutError when the time is up."""
+        return asyncio.timeout(self.left_s())

@@ -1,0 +1,1 @@
+"""A stand-in for GitHub: REST, Actions service, queue, workflows, faults."""

@@ -1,0 +1,1 @@
+"""One process per scale set: hears GitHub's queue, says how many runners, marks the busy ones."""
