@@ -1,0 +1,82 @@
+# What a developer types. `make` lists the targets; `make demo` and `make test` are the two that
+# a newcomer needs, and set themselves up.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+K ?=
+# Two workers on two cores; the tests are independent of each other.
+WORKERS ?= 2
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(VENV)/.runtime: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit("runnerscale needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@touch $@
+
+$(VENV)/.project: $(VENV)/.runtime pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.project requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes --no-deps -r requirements-dev.lock
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.dev ## make .venv with everything a developer needs
+
+.PHONY: demo
+demo: $(VENV)/.project ## run real jobs through the whole system on this machine (ARGS="--jobs 20 --max 5")
+	@$(BIN)/runnerscale demo $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.dev ## everything that needs no Go toolchain
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(if $(K),-k '$(K)') $(ARGS)
+
+.PHONY: quick
+quick: $(VENV)/.dev ## unit and plan tests only: seconds (K=word picks)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile tests/unit tests/plan $(if $(K),-k '$(K)')
+
+.PHONY: system
+system: $(VENV)/.dev ## real processes, real sockets
+	$(BIN)/python -m pytest -q tests/system $(if $(K),-k '$(K)')
+
+.PHONY: conformance
+conformance: $(VENV)/.dev ## the same cases that a real API server must pass
+	$(BIN)/python -m pytest -q tests/conformance $(if $(K),-k '$(K)')
+
+.PHONY: coverage
+coverage: $(VENV)/.dev ## branch coverage of the rules, at least 95 %
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m coverage run -m pytest -q tests/unit tests/plan
+	$(BIN)/python tools/rules_coverage.py
+
+.PHONY: check
+check: $(VENV)/.dev ## format, lint, types, layers, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy --explicit-package-bases tools
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/generate.py --check
+	$(BIN)/python -m pytest -q tests/unit/test_tidy.py
+
+.PHONY: fix
+fix: $(VENV)/.dev ## repair what can be repaired
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff format --quiet .
+
+.PHONY: generate
+generate: $(VENV)/.dev ## CRDs, phase picture, reason, behaviour and command pages from the code
+	$(BIN)/python tools/generate.py
+
+.PHONY: lock
+lock: $(VENV)/.dev ## pin the dependencies anew, with hashes and without an index address
+	$(BIN)/python tools/lock.py

@@ -1,0 +1,128 @@
+"""How log lines look, per process: the one place that configures structlog.
+
+Field names are what people's log pipelines already parse: the controller's as controller-runtime
+with zap writes them (`severity`, `ts`, `logger`, `message`), the listener's as Go's slog does
+(`time`, `level`, `source`, `msg`). Contract: github-service-and-listener 8.
+"""
+
+import json
+import sys
+from collections.abc import MutableMapping
+from enum import Enum
+from typing import Any, TextIO
+
+import structlog
+
+from runnerscale.app.problem import Problem
+from runnerscale.core.clock import Clock, format_micro_time
+
+LEVELS = {"debug": 10, "info": 20, "warn": 30, "error": 40}
+FORMATS = ("text", "json")
+Line = MutableMapping[str, Any]
+
+
+class Style(Enum):
+    """Whose field names."""
+
+    CONTROLLER = "controller"
+    LISTENER = "listener"
+
+
+def level_number(text: str) -> int:
+    """One of the four names, any case, or (as zap takes them) an integer verbosity.
+
+    Raises:
+        Problem: neither.
+    """
+    if text.lower() in LEVELS:
+        return LEVELS[text.lower()]
+    if text.lstrip("-").isdigit():
+        # zap: -1 and below are debug (logr verbosity), 0 info, 1 warn, 2 error.
+        return {0: 20, 1: 30}.get(int(text), 10 if int(text) < 0 else 40)
+    raise Problem(f"invalid log level: {text!r}", f"Use one of {', '.join(LEVELS)}")
+
+
+def configure_logging(
+    level: str, log_format: str, *, style: Style, clock: Clock, stream: TextIO | None = None
+) -> None:
+    """Set up structlog for this process.
+
+    Raises:
+        Problem: an unknown level or format.
+    """
+    number = level_number(level)
+    if log_format not in FORMATS:
+        raise Problem(f"invalid log format: {log_format!r}", "Use text or json")
+    shape = _controller_line if style is Style.CONTROLLER else _listener_line
+
+    def finish(_logger: object, method: str, line: Line) -> str:
+        shaped = shape(line, method, clock)
+        return json.dumps(shaped, default=str) if log_format == "json" else _text(shaped)
+
+    processors: list[Any] = [structlog.contextvars.merge_contextvars]
+    if style is Style.LISTENER:
+        processors.append(
+            structlog.processors.CallsiteParameterAdder(
+                {
+                    structlog.processors.CallsiteParameter.FILENAME,
+                    structlog.processors.CallsiteParameter.FUNC_NAME,
+                    structlog.processors.CallsiteParameter.LINENO,
+                }
+            )
+        )
+    processors += [_exception, finish]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(stream or sys.stdout),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _exception(_logger: object, _method: str, line: Line) -> Line:
+    info = line.pop("exc_info", None)
+    if info:
+        line["exc_info"] = info
+        return structlog.processors.format_exc_info(_logger, _method, line)
+    return line
+
+
+def _controller_line(line: Line, method: str, clock: Clock) -> dict[str, Any]:
+    head = {
+        "severity": _level(method),
+        "ts": format_micro_time(clock.now_s()),
+        "logger": line.pop("logger", "runnerscale"),
+        "message": line.pop("event", ""),
+    }
+    return head | dict(line)
+
+
+def _listener_line(line: Line, method: str, clock: Clock) -> dict[str, Any]:
+    source = {
+        "function": line.pop("func_name", ""),
+        "file": line.pop("filename", ""),
+        "line": line.pop("lineno", 0),
+    }
+    head = {
+        "time": format_micro_time(clock.now_s()),
+        "level": _level(method).upper(),
+        "source": source,
+        "msg": line.pop("event", ""),
+    }
+    return head | dict(line)
+
+
+def _level(method: str) -> str:
+    return {"warning": "warn", "exception": "error", "critical": "error"}.get(method, method)
+
+
+def _text(line: dict[str, Any]) -> str:
+    parts = []
+    for key, value in line.items():
+        if isinstance(value, dict) and "file" in value:
+            value = f"{value['file']}:{value['line']}"
+        text = str(value)
+        if not text or any(c in text for c in ' "=\n'):
+            text = json.dumps(text)
+        parts.append(f"{key}={text}")
+    return " ".join(parts)

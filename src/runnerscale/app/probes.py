@@ -1,0 +1,99 @@
+"""A small HTTP server for a process's metrics and probes; its failure stops nothing else.
+
+`/healthz`: the process's loop turns and its workers move. `/readyz`: it can do its work now;
+if not, the body says why.
+"""
+
+from collections.abc import Callable
+
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from runnerscale.app.problem import UsageProblem
+
+log = structlog.get_logger(__name__)
+
+# None: yes; a text: no, and why.
+Check = Callable[[], str | None]
+SHUTDOWN_S = 1.0
+
+
+def split_address(text: str, flag: str) -> tuple[str, int]:
+    """Host and port of a Go listen address: `:8080`, `127.0.0.1:0`, `[::1]:8080`.
+
+    Raises:
+        UsageProblem: no port, or not a port.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise UsageProblem(f"{flag} is {text!r}, which is no address", "Write it as :8080")
+    return host.strip("[]"), int(port)
+
+
+def metrics_app(registry: CollectorRegistry, path: str = "/metrics") -> web.Application:
+    """The registry in Prometheus' text format."""
+
+    async def metrics(_request: web.Request) -> web.Response:
+        body = generate_latest(registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+    app = web.Application()
+    app.router.add_get(path, metrics)
+    return app
+
+
+def probes_app(*, healthy: Check, ready: Check) -> web.Application:
+    """`/healthz` and `/readyz`."""
+
+    def answer(check: Check) -> Callable[[web.Request], object]:
+        async def handler(_request: web.Request) -> web.Response:
+            why_not = check()
+            return web.Response(text="ok" if why_not is None else why_not, status=_code(why_not))
+
+        return handler
+
+    app = web.Application()
+    app.router.add_get("/healthz", answer(healthy))  # type: ignore[arg-type]  # a handler
+    app.router.add_get("/readyz", answer(ready))  # type: ignore[arg-type]  # a handler
+    return app
+
+
+def _code(why_not: str | None) -> int:
+    return 200 if why_not is None else 503
+
+
+class SideServer:
+    """Serves an application beside the process's work: `async with SideServer(...)`."""
+
+    def __init__(self, app: web.Application, address: str, *, flag: str) -> None:
+        """`address` in Go's form; `flag` names it in messages."""
+        self._host, self._port = split_address(address, flag)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        self._flag = flag
+
+    async def __aenter__(self) -> "SideServer":
+        await self._runner.setup()
+        host = self._host or None
+        try:
+            await web.TCPSite(self._runner, host, self._port).start()
+        except OSError as error:
+            # Losing the metrics must not lose the work (contract W31).
+            log.error(
+                "metrics or probes are not served",
+                flag=self._flag,
+                port=self._port,
+                error=error.strerror or str(error),
+                remedy="free the port or choose another, then restart",
+            )
+        return self
+
+    @property
+    def port(self) -> int:
+        """The port in use; 0 when nothing is served."""
+        addresses = self._runner.addresses
+        return int(addresses[0][1]) if addresses else 0
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()

@@ -1,0 +1,39 @@
+"""Every numbered behaviour of the contract has its test, or a higher text and the test of that."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import behaviours  # noqa: E402
+
+OPEN_MAX = 10
+
+
+def test_no_number_is_forgotten() -> None:
+    assert behaviours.collect().missing() == []
+
+
+def test_few_are_open_and_each_says_why() -> None:
+    found = behaviours.collect()
+    open_now = {n: reason for n, reason in found.open.items() if n not in found.tests}
+    assert len(open_now) <= OPEN_MAX, open_now
+    assert all(len(reason) > 20 for reason in open_now.values())
+
+
+def test_a_test_that_replaces_an_overruled_behaviour_exists() -> None:
+    gone = []
+    for number, (_, test) in behaviours.collect().overruled.items():
+        place, _, name = re.sub(r"\[.*", "", test).partition("::")
+        path = ROOT / place
+        names = (
+            {n.name for n in ast.walk(ast.parse(path.read_text())) if hasattr(n, "name")}
+            if path.exists()
+            else set()
+        )
+        if name.split("::")[-1] not in names:
+            gone.append((number, test))
+    assert gone == []
