@@ -1,0 +1,57 @@
+"""Times travel as RFC 3339 text; waits go through the clock that was handed in."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runnerscale.core.clock import (
+    LoopClock,
+    ManualClock,
+    SystemClock,
+    format_micro_time,
+    format_time,
+    parse_time,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01T00:00:00Z", 0.0),
+        ("2026-01-02T03:04:05Z", 1767323045.0),
+        ("2026-01-02T03:04:05.1234567Z", 1767323045.123456),  # .NET's seven digits
+        ("2026-01-02T03:04:05.5+01:00", 1767319445.5),
+    ],
+)
+def test_a_time_with_an_offset_is_read(text: str, seconds: float) -> None:
+    assert parse_time(text) == pytest.approx(seconds, abs=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-01-02T03:04:05", "2026-13-01T00:00:00Z"])
+def test_a_time_without_an_offset_or_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_time(text)
+
+
+def test_times_are_written_as_kubernetes_writes_them() -> None:
+    assert format_time(1767323045.9) == "2026-01-02T03:04:05Z"
+    assert format_micro_time(1767323045.25) == "2026-01-02T03:04:05.250000Z"
+
+
+def test_a_manual_clock_moves_only_when_told_or_slept() -> None:
+    clock = ManualClock(now_s=100.0)
+    clock.advance(5)
+    asyncio.run(clock.sleep(2))
+    assert (clock.now_s(), clock.monotonic_s(), clock.slept_s) == (107.0, 7.0, [2])
+
+
+def test_on_a_virtual_loop_hours_pass_at_once(run_virtual: Callable[[Any], Any]) -> None:
+    async def hours() -> tuple[float, float]:
+        clock = LoopClock(epoch_s=1000.0)
+        before_s = SystemClock().monotonic_s()
+        await clock.sleep(7200)
+        return clock.now_s() - 1000.0, SystemClock().monotonic_s() - before_s
+
+    assert run_virtual(hours()) == (7200.0, 7200.0)
