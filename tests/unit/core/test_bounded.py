@@ -47,12 +47,12 @@ async def test_urgent_callers_pass_those_who_wait_already() -> None:
             await asyncio.sleep(0)
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(enter("first", 10))
-        await asyncio.sleep(0)
-        group.create_task(enter("clean-up 1", 10))
-        group.create_task(enter("clean-up 2", 10))
-        group.create_task(enter("demand", 0))
-    assert order == ["first", "demand", "clean-up 1", "clean-up 2"]
+        async with gate.enter():
+            for name, urgency in (("clean-up 1", 10), ("clean-up 2", 10), ("demand", 0)):
+                group.create_task(enter(name, urgency))
+            await asyncio.sleep(0)
+            assert gate.waiting == 3
+    assert order == ["demand", "clean-up 1", "clean-up 2"]
 
 
 async def test_who_gives_up_waiting_gives_up_no_place() -> None:
