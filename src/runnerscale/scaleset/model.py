@@ -52,6 +52,7 @@ class RunnerReference:
     id: int
     name: str
     scale_set_id: int = 0
+    status: str = ""  # "online" or "offline" where the service says so
 
 
 @dataclass(frozen=True, slots=True)
