@@ -1,1 +1,1 @@
-"""The four kinds of actions.github.com/v1alpha1: fields, names, labels, phases, reasons, CRDs."""
+"""The four kinds, their labels and names, the phase table, the reasons; generates the CRDs."""

@@ -1,0 +1,29 @@
+"""The condition types that appear in `status.conditions`, by kind.
+
+True is always the good side, except where the name says otherwise (`VersionSkew`). Reasons of
+a False one come from `reasons.py`; how a list of conditions is kept: `controllers/conditions.py`.
+"""
+
+# AutoscalingRunnerSet
+READY = "Ready"  # everything below is well: jobs that are queued will be served
+SPEC_ACCEPTED = "SpecAccepted"  # the wish makes sense; if not, the last good state goes on
+REGISTERED = "Registered"  # the scale set exists at GitHub as wished
+LISTENER_READY = "ListenerReady"  # the listener's pod runs
+RUNNER_VERSION_ACCEPTED = "RunnerVersionAccepted"  # GitHub takes runners of this version
+VERSION_SKEW = "VersionSkew"  # True: chart and controller are of different versions
+DELETION_BLOCKED = "DeletionBlocked"  # True: being deleted, and something holds it
+
+# EphemeralRunnerSet; TemplateAccepted is mirrored to the AutoscalingRunnerSet
+TEMPLATE_ACCEPTED = "TemplateAccepted"  # the API server takes the pod that the template makes
+CREATION_ALLOWED = "CreationAllowed"  # no failure stops or slows the making of runners
+SATISFIED = "Satisfied"  # as many runners as wanted
+
+# AutoscalingListener
+CONFIG_READY = "ConfigReady"  # credentials, proxy and CA were read; the config is current
+POD_RUNNING = "PodRunning"  # the listener's container runs
+
+# EphemeralRunner (REGISTERED as well)
+POD_PLACED = "PodPlaced"  # the pod exists and has a node
+STARTED = "Started"  # the runner's container started
+ONLINE = "Online"  # GitHub sees the runner
+HEALTHY = "Healthy"  # False with the reason of whatever ended or holds it
