@@ -46,12 +46,11 @@ async def test_urgent_callers_pass_those_who_wait_already() -> None:
             order.append(name)
             await asyncio.sleep(0)
 
-    async with asyncio.TaskGroup() as group:
-        async with gate.enter():
-            for name, urgency in (("clean-up 1", 10), ("clean-up 2", 10), ("demand", 0)):
-                group.create_task(enter(name, urgency))
-            await asyncio.sleep(0)
-            assert gate.waiting == 3
+    async with asyncio.TaskGroup() as group, gate.enter():
+        for name, urgency in (("clean-up 1", 10), ("clean-up 2", 10), ("demand", 0)):
+            group.create_task(enter(name, urgency))
+        await asyncio.sleep(0)
+        assert gate.waiting == 3
     assert order == ["demand", "clean-up 1", "clean-up 2"]
 
 
