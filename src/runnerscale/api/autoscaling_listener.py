@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from runnerscale.api.values import (
+    CONDITIONS,
     GROUP,
     VERSION,
     LocalObjectReference,
@@ -80,7 +81,7 @@ class AutoscalingListenerStatus(msgspec.Struct, rename="camel", omit_defaults=Tr
     ] = ""
     reason: Annotated[str, doc("What is wrong, as a word of the documentation; else empty.")] = ""
     message: Annotated[str, doc("What is wrong and what can be done about it.")] = ""
-    conditions: Annotated[list[Condition] | None, doc("Verdicts, one for each type.")] = None
+    conditions: Annotated[list[Condition] | None, CONDITIONS] = None
 
 
 class AutoscalingListener(KubeObject, gc=False):

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from runnerscale.api.values import (
+    CONDITIONS,
     GROUP,
     VERSION,
     MetricsConfig,
@@ -25,12 +26,26 @@ from runnerscale.kube.resource import Resource
 # An absent maxRunners: as many as the listener can count.
 MAX_RUNNERS_UNLIMITED = 2147483647
 
+CONFIG_URL_MAX = 2048  # characters; bounds the cost of the rule below
+# Only the shape: scheme, host, one or two parts of a path. What the parts mean, and what else
+# can be wrong with them, is the parser's business (`scaleset/config_url.py`).
+CONFIG_URL_RULE = {
+    "rule": r"self.matches('(?i)^/*https?://[^/?#\s]+/+[^/?#\s]+(/+[^/?#\s]+)?/*([?#].*)?$')",
+    "message": "githubConfigUrl must be https://HOST/ORG, https://HOST/OWNER/REPO "
+    "or https://HOST/enterprises/NAME",
+}
+
 
 class AutoscalingRunnerSetSpec(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """What the user wishes."""
 
     github_config_url: Annotated[
-        str, doc("URL of the enterprise, organization or repository that the runners serve.")
+        str,
+        doc(
+            "URL of the enterprise, organization or repository that the runners serve.",
+            maxLength=CONFIG_URL_MAX,
+            **{"x-kubernetes-validations": [CONFIG_URL_RULE]},
+        ),
     ] = ""
     github_config_secret: Annotated[
         str,
@@ -105,7 +120,7 @@ class AutoscalingRunnerSetStatus(msgspec.Struct, rename="camel", omit_defaults=T
     deleting_ephemeral_runners: Annotated[int, doc("Runners that are being deleted.")] = 0
     reason: Annotated[str, doc("What is wrong, as a word of the documentation; else empty.")] = ""
     message: Annotated[str, doc("What is wrong and what can be done about it.")] = ""
-    conditions: Annotated[list[Condition] | None, doc("Verdicts, one for each type.")] = None
+    conditions: Annotated[list[Condition] | None, CONDITIONS] = None
 
 
 class AutoscalingRunnerSet(KubeObject, gc=False):

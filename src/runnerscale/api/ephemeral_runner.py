@@ -10,8 +10,11 @@ from typing import Annotated, Any
 import msgspec
 
 from runnerscale.api.values import (
+    CONDITIONS,
     GROUP,
     NOTHING,
+    POD_METADATA_SCHEMA,
+    POD_SPEC_SCHEMA,
     VERSION,
     ProxyConfig,
     ResourceMeta,
@@ -28,13 +31,19 @@ class EphemeralRunnerSpec(msgspec.Struct, rename="camel", omit_defaults=True, gc
 
     github_config_url: Annotated[
         str,
-        doc("URL of the enterprise, organization or repository that the runner serves."),
+        doc(
+            "URL of the enterprise, organization or repository that the runner serves.",
+            mandatory=True,
+        ),
     ] = ""
     github_config_secret: Annotated[
         str,
-        doc("Name of the Secret with the credentials, or of the vault item if vaultConfig is set."),
+        doc(
+            "Name of the Secret with the credentials, or of the vault item if vaultConfig is set.",
+            mandatory=True,
+        ),
     ] = ""
-    runner_scale_set_id: Annotated[int, doc("GitHub's id of the scale set.")] = 0
+    runner_scale_set_id: Annotated[int, doc("GitHub's id of the scale set.", mandatory=True)] = 0
     github_server_tls: Annotated[
         TLSConfig | None, doc("Extra root certificates for GitHub's server.")
     ] = msgspec.field(name="githubServerTLS", default=None)
@@ -46,9 +55,12 @@ class EphemeralRunnerSpec(msgspec.Struct, rename="camel", omit_defaults=True, gc
     ephemeral_runner_config_secret_metadata: Annotated[
         ResourceMeta | None, doc("Labels and annotations for the runner's Secret.")
     ] = None
-    metadata: Annotated[msgspec.Raw, doc("Metadata of the runner's pod.")] = NOTHING
+    metadata: Annotated[
+        msgspec.Raw, doc("Metadata of the runner's pod.", **POD_METADATA_SCHEMA)
+    ] = NOTHING
     spec: Annotated[
-        msgspec.Raw, doc("Spec of the runner's pod; one of its containers is named runner.")
+        msgspec.Raw,
+        doc("Spec of the runner's pod; one of its containers is named runner.", **POD_SPEC_SCHEMA),
     ] = NOTHING
 
 
@@ -69,15 +81,21 @@ class EphemeralRunnerStatus(msgspec.Struct, rename="camel", omit_defaults=True, 
     runner_name: Annotated[str, doc("Name of the runner at GitHub.")] = ""
     # Values are times; objects of old releases hold booleans, and must still be readable.
     failures: Annotated[
-        dict[str, Any] | None, doc("When which pod of this runner failed, by the pod's uid.")
+        dict[str, Any] | None,
+        doc(
+            "When which pod of this runner failed, by the pod's uid.",
+            additionalProperties={"type": "string", "format": "date-time"},
+        ),
     ] = None
-    job_request_id: Annotated[int, doc("GitHub's id of the request for the job.")] = 0
+    job_request_id: Annotated[
+        int, doc("GitHub's id of the request for the job.", format="int64")
+    ] = 0
     job_id: Annotated[str, doc("GitHub's id of the job.")] = ""
     job_repository_name: Annotated[str, doc("Owner and name of the job's repository.")] = ""
     job_workflow_ref: Annotated[str, doc("The workflow file and its reference.")] = ""
-    workflow_run_id: Annotated[int, doc("GitHub's id of the workflow run.")] = 0
+    workflow_run_id: Annotated[int, doc("GitHub's id of the workflow run.", format="int64")] = 0
     job_display_name: Annotated[str, doc("Name of the job as shown at GitHub.")] = ""
-    conditions: Annotated[list[Condition] | None, doc("Verdicts, one for each type.")] = None
+    conditions: Annotated[list[Condition] | None, CONDITIONS] = None
 
 
 class EphemeralRunner(KubeObject, gc=False):

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from runnerscale.api.ephemeral_runner import EphemeralRunnerSpec
-from runnerscale.api.values import GROUP, VERSION, ResourceMeta, doc
+from runnerscale.api.values import CONDITIONS, GROUP, VERSION, ResourceMeta, doc
 from runnerscale.kube.objects import Condition, KubeObject
 from runnerscale.kube.resource import Resource
 
@@ -19,7 +19,11 @@ class EphemeralRunnerSetSpec(msgspec.Struct, rename="camel", omit_defaults=True,
 
     replicas: Annotated[int, doc("Runners wanted; absent means 0. Written by the listener.")] = 0
     patch_id: Annotated[
-        int, doc("Which decision of the listener this is; 0: exactly replicas, not only at least.")
+        int,
+        doc(
+            "Which decision of the listener this is; 0: exactly replicas, not only at least.",
+            mandatory=True,
+        ),
     ] = msgspec.field(name="patchID", default=0)
     # Whether a runner that just ended may be replaced at once depends on whether the number
     # already lacks its job; only the listener knows (controllers/ephemeral_runner_set/finished).
@@ -41,7 +45,9 @@ class EphemeralRunnerSetSpec(msgspec.Struct, rename="camel", omit_defaults=True,
 class EphemeralRunnerSetStatus(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """What the EphemeralRunnerSet controller says of it."""
 
-    current_replicas: Annotated[int, doc("Runners that are pending, running or failed.")] = 0
+    current_replicas: Annotated[
+        int, doc("Runners that are pending, running or failed.", mandatory=True)
+    ] = 0
     pending_ephemeral_runners: Annotated[
         int, doc("Runners without a job: still starting, or online and idle.")
     ] = 0
@@ -54,7 +60,7 @@ class EphemeralRunnerSetStatus(msgspec.Struct, rename="camel", omit_defaults=Tru
     phase: Annotated[str, doc("Running or Outdated.")] = ""
     reason: Annotated[str, doc("What is wrong, as a word of the documentation; else empty.")] = ""
     message: Annotated[str, doc("What is wrong and what can be done about it.")] = ""
-    conditions: Annotated[list[Condition] | None, doc("Verdicts, one for each type.")] = None
+    conditions: Annotated[list[Condition] | None, CONDITIONS] = None
 
 
 class EphemeralRunnerSet(KubeObject, gc=False):

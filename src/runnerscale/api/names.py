@@ -44,8 +44,8 @@ def hash_bytes_map(data: Mapping[str, bytes]) -> str:
 
 
 def hash_secret(data: Mapping[str, bytes]) -> str:
-    """ARC's integrity hash of a Secret: as above, inside a structure with one field."""
-    return hash_text("{Data:" + _dumped(data) + "}")
+    """ARC's integrity hash of a Secret: as above, inside ARC's private structure."""
+    return hash_text("(*actionsgithubcom.data){Data:" + _dumped(data) + "}")
 
 
 def _dumped(data: Mapping[str, bytes]) -> str:

@@ -1,0 +1,68 @@
+"""Write the files that are made from the code, or say which are stale (`--check`).
+
+One entry per generated file or marked part of a file. The values come from the rooms
+themselves; this file only knows where they go.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from runnerscale.api import crds, phase  # noqa: E402 - the path comes first
+
+CRD_FOLDER = Path("charts/gha-runner-scale-set-controller/crds")
+
+
+def crd_files() -> dict[Path, str]:
+    """The CRDs of the chart."""
+    return {
+        CRD_FOLDER / crds.file_name(document): crds.render_yaml(document)
+        for document in crds.crd_documents()
+    }
+
+
+def architecture() -> dict[Path, str]:
+    """The phase picture in docs/architecture.md."""
+    path = Path("docs/architecture.md")
+    return {path: between(path, "phases", phase.diagram())}
+
+
+def between(path: Path, mark: str, text: str) -> str:
+    """The file with `text` between its markers `<!-- mark:begin -->` and `<!-- mark:end -->`."""
+    begin, end = f"<!-- {mark}:begin -->", f"<!-- {mark}:end -->"
+    head, found, rest = (ROOT / path).read_text().partition(begin)
+    _, closed, tail = rest.partition(end)
+    if not found or not closed:
+        sys.exit(f"{path}: the markers {begin} and {end} are missing; put them where it goes")
+    return f"{head}{begin}\n{text}\n{end}{tail}"
+
+
+SOURCES: tuple[Callable[[], dict[Path, str]], ...] = (crd_files, architecture)
+
+
+def main() -> int:
+    """Write, or with `--check` only compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if stale")
+    check = parser.parse_args().check
+    stale = []
+    for source in SOURCES:
+        for path, text in source().items():
+            target = ROOT / path
+            if target.exists() and target.read_text() == text:
+                continue
+            stale.append(path)
+            if not check:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text)
+    for path in stale:
+        print(f"{path}: {'stale; run make generate' if check else 'written'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
