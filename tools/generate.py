@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from runnerscale.api import crds, phase  # noqa: E402 - the path comes first
+from runnerscale.api import crds, phase, reasons  # noqa: E402 - the path comes first
 
 CRD_FOLDER = Path("charts/gha-runner-scale-set-controller/crds")
 
@@ -31,6 +31,12 @@ def architecture() -> dict[Path, str]:
     return {path: between(path, "phases", phase.diagram())}
 
 
+def troubleshooting() -> dict[Path, str]:
+    """The reasons in docs/troubleshooting.md."""
+    path = Path("docs/troubleshooting.md")
+    return {path: between(path, "reasons", reasons.as_markdown())}
+
+
 def between(path: Path, mark: str, text: str) -> str:
     """The file with `text` between its markers `<!-- mark:begin -->` and `<!-- mark:end -->`."""
     begin, end = f"<!-- {mark}:begin -->", f"<!-- {mark}:end -->"
@@ -41,7 +47,7 @@ def between(path: Path, mark: str, text: str) -> str:
     return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
-SOURCES: tuple[Callable[[], dict[Path, str]], ...] = (crd_files, architecture)
+SOURCES: tuple[Callable[[], dict[Path, str]], ...] = (crd_files, architecture, troubleshooting)
 
 
 def main() -> int:

@@ -30,7 +30,7 @@ CONFIG_URL_MAX = 2048  # characters; bounds the cost of the rule below
 # Only the shape: scheme, host, one or two parts of a path. What the parts mean, and what else
 # can be wrong with them, is the parser's business (`scaleset/config_url.py`).
 CONFIG_URL_RULE = {
-    "rule": r"self.matches('(?i)^/*https?://[^/?#\s]+/+[^/?#\s]+(/+[^/?#\s]+)?/*([?#].*)?$')",
+    "rule": r"self.matches(r'(?i)^/*https?://[^/?#\s]+/+[^/?#\s]+(/+[^/?#\s]+)?/*([?#].*)?$')",
     "message": "githubConfigUrl must be https://HOST/ORG, https://HOST/OWNER/REPO "
     "or https://HOST/enterprises/NAME",
 }

@@ -434,3 +434,19 @@ class Trouble:
 def trouble(reason: Reason, *, about: str, happened: str) -> Trouble:
     """A Trouble whose remedy is the catalogue's own."""
     return Trouble(reason, about, happened.rstrip("."), reason.what_you_can_do.rstrip("."))
+
+
+def as_markdown() -> str:
+    """The catalogue as a page part: a heading for each reason, by name."""
+    parts = []
+    for reason in sorted(Reason):
+        parts += [
+            f"### {reason}",
+            "",
+            f"*{reason.severity}*: {reason.meaning}",
+            "",
+            f"- What we do: {reason.what_we_do}",
+            f"- What you can do: {reason.what_you_can_do}",
+            "",
+        ]
+    return "\n".join(parts).rstrip()
