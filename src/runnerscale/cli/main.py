@@ -1,0 +1,58 @@
+"""The command line. `controller` and `listener` speak Go's flags, the rest is for people.
+
+The first word is looked at before anything heavy is imported: the image of controller and
+listener does without the `[cli]` extra. As `/manager` and `/ghalistener` the two can also be
+called by the names that ARC's charts use.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from runnerscale.cli.boundary import guarded
+
+# Names by which an image may call us, and the command each means.
+ENTRY_POINTS = {"manager": "controller", "ghalistener": "listener"}
+
+
+def run(program: str, arguments: Sequence[str]) -> int:
+    """Carry out one command line; returns the exit code."""
+    words = list(arguments)
+    alias = ENTRY_POINTS.get(Path(program).name)
+    if alias:
+        words.insert(0, alias)
+    debug = "--debug" in words
+    work = _work(words)
+    return guarded("runnerscale", work, debug=debug)
+
+
+def _work(words: list[str]) -> Callable[[], int]:
+    first = words[0] if words else ""
+    if first == "controller":
+
+        def controller() -> int:
+            from runnerscale.cli.controller_command import run_controller
+
+            return run_controller(words[1:])
+
+        return controller
+    if first == "listener":
+
+        def listener() -> int:
+            from runnerscale.cli.listener_command import run_listener
+
+            return run_listener(words[1:])
+
+        return listener
+
+    def people() -> int:
+        from runnerscale.cli.people import run_people
+
+        return run_people([word for word in words if word != "--debug"])
+
+    return people
+
+
+def main() -> None:
+    """The `runnerscale` script."""
+    sys.exit(run(sys.argv[0], sys.argv[1:]))

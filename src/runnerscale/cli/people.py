@@ -1,0 +1,234 @@
+"""The commands for people, on cyclopts: `demo`, `crds`, `fake-github`, and the single parts.
+
+Each reads its options and hands them to `app/`; imports are inside the commands, so that `crds`
+does not pay for the demo. Usage errors are one sentence and exit code 2.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from runnerscale import __version__
+from runnerscale.app.problem import Problem, UsageProblem
+
+if find_spec("cyclopts") is None:  # the image of controller and listener does without
+    raise Problem(
+        "the commands for people need the extra [cli]", "Install it: pip install 'runnerscale[cli]'"
+    )
+
+from cyclopts import App, CycloptsError, Parameter
+
+Flag = Parameter(negative="")
+app = App(
+    name="runnerscale",
+    version=__version__,
+    help="Queued GitHub Actions jobs become ephemeral runners, one fresh runner per job.",
+)
+
+
+@app.command
+def demo(
+    *,
+    workflow: Path | None = None,
+    jobs: int | None = None,
+    job_seconds: float = 1.0,
+    min_runners: Annotated[int, Parameter(name="--min")] = 0,
+    max_runners: Annotated[int, Parameter(name="--max")] = 10,
+    fault: Annotated[tuple[str, ...], Flag] = (),
+    keep: Annotated[bool, Flag] = False,
+    seed: int | None = None,
+) -> int:
+    """Run real jobs through the whole system on this machine, then sum up.
+
+    Parameters
+    ----------
+    workflow
+        A workflow file whose jobs are run (default: the example that comes with the project).
+    jobs
+        Run so many equal jobs instead of a workflow.
+    job_seconds
+        How long each of those jobs takes, in seconds.
+    min_runners
+        Idle runners kept ready on top of the jobs.
+    max_runners
+        Never more runners than this.
+    fault
+        NAME@SECONDS, as often as wanted: break something at that time; NAME@xN: at N random
+        instants while jobs run. `--fault list` tells the names.
+    keep
+        Leave everything running at the end until Ctrl-C; prints KUBECONFIG and metrics addresses.
+    seed
+        Of the random instants, to repeat them.
+    """
+    from runnerscale.app.demo import DemoOptions, run_demo
+    from runnerscale.app.demo_faults import fault_lines, parse_faults
+    from runnerscale.app.demo_state import summary_lines
+    from runnerscale.cli.demo_view import make_view
+
+    if "list" in fault:
+        print("\n".join(fault_lines()))
+        return 0
+    if jobs is not None and workflow is not None:
+        raise UsageProblem("--jobs and --workflow are both given", "Choose one of them")
+    if jobs is not None and not 1 <= jobs <= 5000:
+        raise UsageProblem(f"--jobs is {jobs}", "Choose 1 to 5000")
+    if min_runners < 0 or max_runners < 1 or min_runners > max_runners:
+        raise UsageProblem(
+            f"--min is {min_runners} and --max is {max_runners}",
+            "Choose 0 or more for --min, and --max at least 1 and not below --min",
+        )
+    options = DemoOptions(
+        workflow=workflow,
+        jobs=jobs,
+        job_seconds=job_seconds,
+        min_runners=min_runners,
+        max_runners=max_runners,
+        faults=parse_faults(fault),
+        keep=keep,
+        seed=seed,
+    )
+    view = make_view()
+    try:
+        summary = run_demo(options, view)
+    finally:
+        view.close()
+    print("\n".join(summary_lines(summary)))
+    return 0 if summary.went_well else 1
+
+
+@app.command
+def crds(*, output: Path | None = None) -> int:
+    """Print the custom resource definitions, ready for `kubectl apply -f -`.
+
+    Parameters
+    ----------
+    output
+        A folder to write one file for each kind into, instead of printing.
+    """
+    from runnerscale.api.crds import crd_files
+
+    files = crd_files()
+    if output is None:
+        print("---\n".join(files.values()), end="")
+        return 0
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (output / name).write_text(text)
+    except OSError as error:
+        raise Problem(
+            f"the folder {output} cannot be written: {error.strerror}", "Choose another --output"
+        ) from error
+    return 0
+
+
+@app.command(name="fake-github")
+def fake_github(
+    *,
+    port: int = 8480,
+    hold_seconds: float = 50.0,
+    session_seconds: float = 60.0,
+    acquire: Annotated[bool, Flag] = False,
+) -> int:
+    """Run the stand-in for GitHub alone, on loopback, until Ctrl-C.
+
+    Parameters
+    ----------
+    port
+        Where it listens; 0 picks a free one.
+    hold_seconds
+        How long an empty poll is held.
+    session_seconds
+        How long a session lives after its owner died.
+    acquire
+        Jobs are offered and must be acquired, as older GitHub Enterprise Server does.
+    """
+    from runnerscale.app.fake_github import run_fake_github_process
+
+    return run_fake_github_process(
+        port=port, hold_s=hold_seconds, session_s=session_seconds, acquire=acquire
+    )
+
+
+@app.command(name="api-server")
+def api_server(*, data: Path, port: int = 6443, memory: Annotated[bool, Flag] = False) -> int:
+    """Run the embedded Kubernetes API alone, on loopback, until Ctrl-C.
+
+    Parameters
+    ----------
+    data
+        Folder of its database, certificates and kubeconfig files; made if missing.
+    port
+        Where it listens; 0 picks a free one.
+    memory
+        Keep objects in memory only; they are gone at the end.
+    """
+    from runnerscale.app.api_server import run_api_server_process
+
+    return run_api_server_process(data=data, port=port, memory=memory)
+
+
+@app.command
+def node(*, data: Path, kubeconfig: Path, name: str = "local", pods_max: int = 500) -> int:
+    """Run the node agent alone: pods of the embedded API as processes of this machine.
+
+    Parameters
+    ----------
+    data
+        Folder for the pods' files and logs; made if missing.
+    kubeconfig
+        How to reach the API server, as the node agent's own identity.
+    name
+        Of the node.
+    pods_max
+        How many pods may run at once.
+    """
+    from runnerscale.app.node import run_node_process
+
+    return run_node_process(data=data, kubeconfig=kubeconfig, name=name, pods_max=pods_max)
+
+
+@app.command
+def version() -> int:
+    """Print the version, and ARC's that the charts compare with."""
+    from runnerscale.app.versions import COMPATIBLE_VERSION
+
+    print(f"runnerscale {__version__} (compatible with ARC {COMPATIBLE_VERSION})")
+    return 0
+
+
+@app.command
+def controller() -> int:
+    """Reconcile the four kinds; ARC's flags (`runnerscale controller --help`)."""
+    raise AssertionError("cli/main.py takes this command before cyclopts does")
+
+
+@app.command
+def listener() -> int:
+    """Listen to one scale set's queue; ARC's configuration file (`LISTENER_CONFIG_PATH`)."""
+    raise AssertionError("cli/main.py takes this command before cyclopts does")
+
+
+def run_people(words: Sequence[str]) -> int:
+    """Carry out a command line for people; returns the exit code.
+
+    Raises:
+        UsageProblem: no such command, option or value.
+    """
+    try:
+        result = app(
+            list(words), exit_on_error=False, print_error=False, result_action="return_value"
+        )
+    except CycloptsError as error:
+        text = str(error).strip().rstrip(".")
+        command = f"runnerscale {words[0]}" if words else "runnerscale"
+        raise UsageProblem(text, f"Run '{command} --help' for what it takes") from error
+    return result if isinstance(result, int) else 0
+
+
+__all__ = ["app", "run_people"]
+
+if __name__ == "__main__":
+    sys.exit(run_people(sys.argv[1:]))
