@@ -1,1 +1,1 @@
-"""What any operator needs from Kubernetes: client, informer cache, work queue, controller, lease."""
+"""What any operator needs from Kubernetes: client, cache, work queue, controller, lease, events."""

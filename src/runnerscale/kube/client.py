@@ -1,14 +1,37 @@
-"""INTERFACE DRAFT, to be filled by the owner of kube/: signatures are agreed, bodies are not."""
+"""The typed client of the Kubernetes API.
 
-from collections.abc import AsyncIterator, Mapping
+`Client` is what the rest of the project asks for; `KubeClient` is the one that asks a server.
+Types are slim structs, so nothing here can PUT one: writes are plain mappings. Decoding is
+`watch.py` and `status.py`, the network `transport.py`, tokens `credentials.py`; what is left
+here is the deadline of a call and what is repeated within it (`calls.py`).
+"""
+
+import builtins
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
+
+from runnerscale.core.clock import Clock
+from runnerscale.core.randomness import Random
+from runnerscale.kube.calls import TIMEOUT_S, Calls
+from runnerscale.kube.credentials import Anonymous, Credentials
+from runnerscale.kube.errors import BadAnswer, Gone, NotFound
+from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.objects import KubeObject
 from runnerscale.kube.resource import Resource
+from runnerscale.kube.transport import Transport
+from runnerscale.kube.watch import Page, Poisoned, ResourceDecoder, WatchEvent
 
 T = TypeVar("T", bound=KubeObject)
+
+PAGE_ITEMS = 500  # what client-go asks for: a page is a few megabytes at most
+PAGES_MAX = 10_000  # a server that never stops saying "continue" is broken
+RELISTS_MAX = 2  # a 410 between pages starts over; after these, everything in one answer
+WATCH_TIMEOUT_S = 300.0
+SILENCE_MARGIN_S = 15.0  # how much later than its own timeout a server may end a watch
 
 
 class PatchType(StrEnum):
@@ -21,10 +44,11 @@ class PatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[T]):
-    """A whole collection, all pages, at one version."""
+    """A whole collection, all pages, at one version; what did not fit its type stands apart."""
 
     items: list[T]
     resource_version: str
+    poisoned: tuple[Poisoned, ...] = ()
 
 
 class Client(Protocol):
@@ -36,7 +60,9 @@ class Client(Protocol):
 
     async def get(
         self, resource: Resource[T], namespace: str, name: str, *, timeout_s: float | None = None
-    ) -> T: ...
+    ) -> T:
+        """One object, read from the server itself."""
+        ...
 
     async def list(
         self,
@@ -46,7 +72,9 @@ class Client(Protocol):
         label_selector: str = "",
         field_selector: str = "",
         timeout_s: float | None = None,
-    ) -> Listed[T]: ...
+    ) -> Listed[T]:
+        """All objects, in pages, at one version. `namespace` "": of all namespaces."""
+        ...
 
     async def create(
         self,
@@ -56,7 +84,9 @@ class Client(Protocol):
         *,
         dry_run: bool = False,
         timeout_s: float | None = None,
-    ) -> T: ...
+    ) -> T:
+        """Create. After `Unreachable` it may exist: look before you repeat."""
+        ...
 
     async def patch(
         self,
@@ -69,7 +99,9 @@ class Client(Protocol):
         subresource: str = "",
         dry_run: bool = False,
         timeout_s: float | None = None,
-    ) -> T: ...
+    ) -> T:
+        """Change. Put `metadata.resourceVersion` in it where it follows from something read."""
+        ...
 
     async def delete(
         self,
@@ -93,7 +125,9 @@ class Client(Protocol):
         *,
         expiration_s: int = 3600,
         timeout_s: float | None = None,
-    ) -> str: ...
+    ) -> str:
+        """A token of that service account (TokenRequest). A secret."""
+        ...
 
     def watch(
         self,
@@ -103,7 +137,319 @@ class Client(Protocol):
         resource_version: str,
         label_selector: str = "",
         field_selector: str = "",
-        timeout_s: float = 300.0,
-    ) -> AsyncIterator[Any]:
-        """Events of `kube.watch` (Added, Modified, Deleted, Bookmark, Poisoned)."""
+        timeout_s: float = WATCH_TIMEOUT_S,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Events of `kube.watch` after that version; ends when the server ends it in order."""
         ...
+
+
+class KubeClient:
+    """The client of one API server. Safe to use by many tasks at once."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock,
+        random: Random,
+        credentials: Credentials | None = None,
+        metrics: KubeMetrics | None = None,
+        user_agent: str = "runnerscale",
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """`timeout_s`: the bound of a call that names none of its own."""
+        self._transport = transport
+        self._calls = Calls(
+            transport,
+            credentials=credentials if credentials is not None else Anonymous(),
+            clock=clock,
+            random=random,
+            metrics=metrics,
+            user_agent=user_agent,
+            timeout_s=timeout_s,
+        )
+        self._decoders: dict[int, tuple[Any, ResourceDecoder[Any]]] = {}
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
+
+    async def get(
+        self, resource: Resource[T], namespace: str, name: str, *, timeout_s: float | None = None
+    ) -> T:
+        """See `Client`."""
+        path = resource.path(namespace, name)
+        body = await self._calls.call("GET", path, timeout_s=timeout_s)
+        return self._decoder(resource).object(body)
+
+    async def list(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_s: float | None = None,
+    ) -> Listed[T]:
+        """See `Client`. A version that runs out between two pages starts the list over."""
+        query = _selectors(label_selector, field_selector)
+        path = resource.path(namespace)
+        deadline = self._calls.deadline(timeout_s)
+        for _ in range(RELISTS_MAX):
+            try:
+                return await self._pages(
+                    resource, path, query | {"limit": str(PAGE_ITEMS)}, deadline
+                )
+            except Gone:
+                continue
+        return await self._pages(resource, path, query, deadline)
+
+    async def _pages(
+        self, resource: Resource[T], path: str, query: dict[str, str], deadline: Any
+    ) -> Listed[T]:
+        decoder = self._decoder(resource)
+        items: builtins.list[T] = []
+        poisoned: builtins.list[Poisoned] = []
+        for _ in range(PAGES_MAX):
+            body = await self._calls.call("GET", path, query=query, timeout_s=deadline.left_s())
+            page: Page[T] = decoder.page(body)
+            items += page.items
+            poisoned += page.poisoned
+            if not page.continue_token:
+                return Listed(items, page.resource_version, tuple(poisoned))
+            query = query | {"continue": page.continue_token}
+        raise BadAnswer(f"the list of {resource.plural} has more than {PAGES_MAX} pages")
+
+    async def create(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        body: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        timeout_s: float | None = None,
+    ) -> T:
+        """See `Client`. `apiVersion` and `kind` are filled in."""
+        document = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        answer = await self._calls.call(
+            "POST",
+            resource.path(namespace),
+            query=_dry(dry_run),
+            body=msgspec.json.encode(document),
+            timeout_s=timeout_s,
+        )
+        return self._decoder(resource).object(answer)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        body: Any,
+        *,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+        dry_run: bool = False,
+        timeout_s: float | None = None,
+    ) -> T:
+        """See `Client`."""
+        answer = await self._calls.call(
+            "PATCH",
+            resource.path(namespace, name, subresource),
+            query=_dry(dry_run),
+            body=msgspec.json.encode(body),
+            content_type=patch_type.value,
+            timeout_s=timeout_s,
+        )
+        return self._decoder(resource).object(answer)
+
+    async def replace(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        document: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        timeout_s: float | None = None,
+    ) -> T:
+        """PUT a whole document, as `get_raw` gave it; never one made from a slim struct."""
+        answer = await self._calls.call(
+            "PUT",
+            resource.path(namespace, name, subresource),
+            body=msgspec.json.encode(document),
+            timeout_s=timeout_s,
+        )
+        return self._decoder(resource).object(answer)
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_period_s: int | None = None,
+        propagation: str | None = None,
+        timeout_s: float | None = None,
+    ) -> T | None:
+        """See `Client`. A uid or version that no longer holds is `Conflict`."""
+        options = _delete_options(uid, resource_version, grace_period_s, propagation)
+        try:
+            answer = await self._calls.call(
+                "DELETE",
+                resource.path(namespace, name),
+                body=msgspec.json.encode(options) if options else None,
+                timeout_s=timeout_s,
+            )
+        except NotFound:
+            return None
+        if _kind_of(answer) == "Status":  # gone at once: the server says so instead of showing it
+            return None
+        return self._decoder(resource).object(answer)
+
+    async def create_token(
+        self,
+        namespace: str,
+        service_account: str,
+        *,
+        expiration_s: int = 3600,
+        timeout_s: float | None = None,
+    ) -> str:
+        """See `Client`."""
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": expiration_s},
+        }
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        body = msgspec.json.encode(request)
+        answer = await self._calls.call("POST", path, body=body, timeout_s=timeout_s)
+        try:
+            return _token_answer.decode(answer).status.token
+        except msgspec.DecodeError as error:
+            raise BadAnswer(f"the TokenRequest of {service_account} has no token") from error
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_s: float = WATCH_TIMEOUT_S,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """See `Client`. An `ERROR` event comes as `ErrorEvent`; an HTTP error is raised."""
+        query = _selectors(label_selector, field_selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(max(1, int(timeout_s))),
+        }
+        decode = self._decoder(resource).line
+        silence_max_s = timeout_s + SILENCE_MARGIN_S
+        path = resource.path(namespace)
+        async with self._calls.open_stream(path, query, silence_max_s) as stream:
+            async for line in stream.lines():
+                yield decode(line)
+
+    async def get_raw(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Any GET, decoded to plain values: for what no struct describes."""
+        body = await self._calls.call("GET", path, query=query or {}, timeout_s=timeout_s)
+        try:
+            return msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise BadAnswer(f"{path} did not answer with JSON: {error}") from error
+
+    async def pod_logs(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        container: str = "",
+        tail_lines: int = 100,
+        limit_bytes: int = 64 * 1024,
+        previous: bool = False,
+        timeout_s: float | None = None,
+    ) -> str:
+        """The end of a container's log, bounded both ways."""
+        query = {"tailLines": str(tail_lines), "limitBytes": str(limit_bytes)}
+        if container:
+            query["container"] = container
+        if previous:
+            query["previous"] = "true"
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/log"
+        body = await self._calls.call("GET", path, query=query, timeout_s=timeout_s)
+        return body.decode("utf-8", errors="replace")
+
+    def _decoder(self, resource: Resource[T]) -> ResourceDecoder[T]:
+        # By identity: resources are module constants, and hashing one costs more than this.
+        known = self._decoders.get(id(resource))
+        if known is None:
+            known = (resource, ResourceDecoder(resource))  # the reference keeps the id taken
+            self._decoders[id(resource)] = known
+        decoder: ResourceDecoder[T] = known[1]
+        return decoder
+
+
+class _KindOnly(msgspec.Struct):
+    kind: str | None = None
+
+
+class _TokenStatus(msgspec.Struct):
+    token: str
+
+
+class _TokenAnswer(msgspec.Struct):
+    status: _TokenStatus
+
+
+_kind_only = msgspec.json.Decoder(_KindOnly)
+_token_answer = msgspec.json.Decoder(_TokenAnswer)
+
+
+def _kind_of(body: bytes) -> str:
+    try:
+        return _kind_only.decode(body).kind or ""
+    except msgspec.DecodeError as error:
+        raise BadAnswer(f"the answer to a delete is not an object: {error}") from error
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    query: dict[str, str] = {}
+    if label_selector:
+        query["labelSelector"] = label_selector
+    if field_selector:
+        query["fieldSelector"] = field_selector
+    return query
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
+
+
+def _delete_options(
+    uid: str | None,
+    resource_version: str | None,
+    grace_period_s: int | None,
+    propagation: str | None,
+) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if uid is not None or resource_version is not None:
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        options["preconditions"] = {name: v for name, v in wanted.items() if v is not None}
+    if grace_period_s is not None:
+        options["gracePeriodSeconds"] = grace_period_s
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    if options:
+        options |= {"apiVersion": "v1", "kind": "DeleteOptions"}
+    return options

@@ -13,11 +13,12 @@
         ├── AlreadyExists        409, reason AlreadyExists
         ├── Gone                 410: the version asked for is too old, list again
         ├── Invalid              422
-        ├── TooManyRequests      429, after our own waits were used up
-        └── ServerFault          5xx, and 429 or 5xx that outlived the deadline
+        ├── TooManyRequests      429 that outlived our own waits
+        └── ServerFault          5xx that outlived our own repeats
 
 Only these leave `kube/`; the HTTP library's own errors are mapped in one place
-(`transport.py`). `tests/unit/kube/test_errors.py` holds the tree and the mapping.
+(`transport.py`), Status bodies in another (`status.py`). `tests/unit/kube/test_errors.py`
+holds the tree and the mapping.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +29,15 @@ class KubeError(Exception):
 
 
 class Unreachable(KubeError):
-    """No answer in time; the request may or may not have taken effect."""
+    """No answer in time; the request may or may not have taken effect.
+
+    `sent` is False when it certainly had none: no connection came about.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        """`message`: what went wrong, without secrets."""
+        super().__init__(message)
+        self.sent = sent
 
 
 class BadAnswer(KubeError):

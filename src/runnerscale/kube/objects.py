@@ -6,6 +6,7 @@ field is `T | None`, because the API server does send `null` (a bookmark's
 creationTimestamp, for one).
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -65,6 +66,30 @@ class AnyObject(KubeObject, gc=False):
     spec: msgspec.Raw | None = None
     status: msgspec.Raw | None = None
     data: msgspec.Raw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReference:
+    """Which object, in full: what Events and owner references are made from."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name` for cluster-wide objects."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def reference_to(item: KubeObject) -> ObjectReference:
+    """The reference to an object read through the client (its kind is filled in there)."""
+    meta = item.metadata
+    return ObjectReference(
+        item.api_version, item.kind, meta.namespace or "", meta.name or "", meta.uid or ""
+    )
 
 
 def key_of(item: KubeObject) -> str:

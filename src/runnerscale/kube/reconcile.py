@@ -1,12 +1,13 @@
 """What a reconciler is: observe, plan, apply, and again until the plan is empty.
 
 The rules of a reconciler are its `plan`, a pure function. This file is only the shape that
-all four share and the one loop that drives it; where a key comes from and when it is tried
-again is `controller.py`.
+all four share and the one loop that drives a pass; where a key comes from, when it is tried
+again and what is counted is `controller.py`.
 """
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 A = TypeVar("A")  # action
@@ -32,7 +33,18 @@ class Plan(Generic[A, W]):
 
 
 class Reconciler(Protocol[S, A, R, W]):
-    """Five methods. Expected failures are answers (values), never exceptions."""
+    """Five methods. Expected failures are answers (values), never exceptions.
+
+    The runtime's promises: one pass per key at a time; no pass on a key before the caches
+    show that key's own last writes (as far as they were noted in `OwnWrites`); `observe` once
+    at the beginning of a pass; the actions of a round at the same time, at most BATCH_MAX,
+    and one that raises never stops its siblings; `report` once at the end of each pass whose
+    `plan` could be asked.
+
+    What ends a pass, strongest first: an action or a rule raised (again with backoff; a
+    `Conflict` is expected and makes no noise); the plan still had actions after ROUNDS_MAX
+    rounds (again at once); `failed` (again with backoff); `again_s`; nothing (on events).
+    """
 
     def observe(self, key: str) -> S | None:
         """The snapshot of a key, from caches only, time included; None: nothing to do."""
@@ -61,7 +73,72 @@ BATCH_MAX = 32
 
 @dataclass(frozen=True, slots=True)
 class PassEnd:
-    """How a pass ended: look again after `again_s` (None: on events), or `failed`: with backoff."""
+    """How a pass ended: look again after `again_s` (None: on events), or `failed`: with backoff.
+
+    `unfinished`: the plan still had actions. `errors`: what actions raised.
+    """
 
     again_s: float | None = None
     failed: bool = False
+    unfinished: bool = False
+    errors: tuple[Exception, ...] = field(default=())
+
+
+class Pass(Generic[S, A, R, W]):
+    """One pass on one key. An object, so that it can report however far it came."""
+
+    def __init__(
+        self,
+        reconciler: Reconciler[S, A, R, W],
+        key: str,
+        *,
+        rounds_max: int = ROUNDS_MAX,
+        batch_max: int = BATCH_MAX,
+    ) -> None:
+        """Nothing happens before `run`."""
+        self._reconciler = reconciler
+        self._key = key
+        self._rounds_max = rounds_max
+        self._batch_max = batch_max
+        self._seen: S | None = None
+        self._plan: Plan[A, W] | None = None
+
+    async def run(self) -> PassEnd:
+        """Observe, then plan and apply until nothing is left. The caller sets the deadline."""
+        reconciler = self._reconciler
+        seen = reconciler.observe(self._key)
+        if seen is None:
+            self._plan = Plan()
+            return PassEnd()
+        self._seen = seen
+        plan = self._plan = reconciler.plan(seen)
+        errors: list[Exception] = []
+        for _ in range(self._rounds_max):
+            if not plan.actions or errors:
+                break
+            answers = await self._apply_all(plan.actions[: self._batch_max], errors)
+            seen = self._seen = reconciler.learn(seen, answers)
+            plan = self._plan = reconciler.plan(seen)
+        unfinished = bool(plan.actions) and not errors
+        return PassEnd(plan.again_s, plan.failed, unfinished, tuple(errors))
+
+    def report(self) -> None:
+        """Hand the last plan's troubles on; nothing if no plan could be made."""
+        if self._plan is not None:
+            self._reconciler.report(self._key, self._seen, self._plan.troubles)
+
+    async def _apply_all(self, batch: Sequence[A], errors: list[Exception]) -> list[tuple[A, R]]:
+        if len(batch) == 1:  # the usual case needs no tasks
+            outcomes = [await self._apply(batch[0], errors)]
+        else:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._apply(action, errors)) for action in batch]
+            outcomes = [task.result() for task in tasks]
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _apply(self, action: A, errors: list[Exception]) -> tuple[A, R] | None:
+        try:
+            return action, await self._reconciler.apply(action)
+        except Exception as error:  # noqa: BLE001 - kept for the end; must not stop its siblings
+            errors.append(error)
+            return None

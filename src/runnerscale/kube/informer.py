@@ -1,0 +1,341 @@
+"""A cache that follows the API server: list once, watch from there, never lose a change.
+
+What follows what: a stream that ends is resumed from the last version seen; a 410 (in the
+stream or as an answer) makes a new list, whose difference to the cache is told as changes, so
+that deletions in the gap are heard of; every restart waits, longer each time, with jitter. An
+object that does not fit its type is kept out and reported, and the stream goes on. Decoding
+is `watch.py`, the cache itself `store.py`, waiting for our own writes `own_writes.py`.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import Generic, TypeVar
+
+import structlog
+
+from runnerscale.core.backoff import Backoff
+from runnerscale.core.clock import Clock
+from runnerscale.core.randomness import Random
+from runnerscale.kube.client import SILENCE_MARGIN_S, WATCH_TIMEOUT_S, Client, Listed
+from runnerscale.kube.errors import BadAnswer, Gone, KubeError
+from runnerscale.kube.metrics import KubeMetrics
+from runnerscale.kube.objects import KubeObject, key_of
+from runnerscale.kube.resource import Resource
+from runnerscale.kube.store import Change, Indexer, Store
+from runnerscale.kube.versions import is_newer, number_of
+from runnerscale.kube.watch import (
+    Added,
+    Bookmark,
+    Deleted,
+    ErrorEvent,
+    Modified,
+    Poisoned,
+    WatchEvent,
+)
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T", bound=KubeObject)
+A = TypeVar("A")
+
+RESTART = Backoff(first_s=0.25, cap_s=20.0)
+HEALTHY_AFTER_S = 10.0  # a stream that lived so long ends the row of failures
+LIST_TIMEOUT_S = 120.0  # some thousand pods with big specs take tens of seconds
+STALE_LISTS_MAX = 3  # a list older than what we know is asked for again so often, then believed
+
+
+class Informer(Generic[T]):
+    """Follows one resource (in one namespace or all, filtered by selectors)."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        indexers: Mapping[str, Indexer[T]] | None = None,
+        clock: Clock,
+        random: Random,
+        metrics: KubeMetrics | None = None,
+    ) -> None:
+        """Nothing happens before `run`. Handlers and indexes are set up before that."""
+        self.resource = resource
+        self.store: Store[T] = Store(indexers)
+        self.poisoned: dict[str, Poisoned] = {}  # by key; its last good state stays in the store
+        self.trouble = ""  # why the cache does not move, in the server's words; "" while it does
+        self.lists_begun = 0
+        self.lists_done = 0  # the number of the last list that came through
+        self._client = client
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._clock = clock
+        self._random = random
+        self._metrics = None if metrics is None else metrics.for_informer(resource.plural)
+        self._handlers: list[Callable[[Change[T]], None]] = []
+        self._poison_handlers: list[Callable[[Poisoned], None]] = []
+        self._progress_handlers: list[Callable[[], None]] = []
+        self._synced = asyncio.Event()
+        self._version = ""  # resume from here; "": list first
+        self._number = -1  # the highest version seen, where versions are numbers
+        self._must_list = True
+        self._stale_lists = 0
+        self._watching: asyncio.Timeout | None = None
+        self._where = {"resource": resource.plural, "namespace": namespace or "*"}
+
+    # --- what others ask ---------------------------------------------------------------
+
+    @property
+    def synced(self) -> bool:
+        """The first list is in the store."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Return when the first list is in the store."""
+        await self._synced.wait()
+
+    def on_change(self, handler: Callable[[Change[T]], None]) -> None:
+        """Call for each change, after it is in the store. Must not block."""
+        self._handlers.append(handler)
+
+    def on_poison(self, handler: Callable[[Poisoned], None]) -> None:
+        """Call for each object that does not fit its type. Must not block."""
+        self._poison_handlers.append(handler)
+
+    def on_progress(self, handler: Callable[[], None]) -> None:
+        """Call whenever the cache has moved to a later version. Must not block."""
+        self._progress_handlers.append(handler)
+
+    def is_caught_up(self, resource_version: str) -> bool:
+        """Whether the cache shows everything up to this version of this resource."""
+        wanted = number_of(resource_version)
+        if wanted is None or self._number < 0:
+            return resource_version == self._version
+        return self.synced and self._number >= wanted
+
+    def relist(self) -> None:
+        """List again as soon as possible: somebody has reason to doubt the stream."""
+        self._must_list = True
+        if self._watching is not None:
+            self._watching.reschedule(asyncio.get_running_loop().time())
+
+    # --- the loop -----------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        failures = 0
+        while True:
+            begin_s = self._clock.monotonic_s()
+            try:
+                if self._must_list:
+                    await self._list()
+                await self._watch()
+                self.trouble = ""
+            except Gone as error:
+                self._must_list = True
+                log.info("watch too old, listing again", error=str(error), **self._where)
+            except KubeError as error:
+                self._tell(error)
+            if self._clock.monotonic_s() - begin_s >= HEALTHY_AFTER_S:
+                failures = 0
+            await self._clock.sleep(RESTART.delay_s(failures, self._random))
+            failures += 1
+
+    def _tell(self, error: KubeError) -> None:
+        text = str(error)
+        if text != self.trouble:  # a server that is down for an hour is one line, not a thousand
+            log.warning("cache does not follow", error=text, **self._where)
+        self.trouble = text
+
+    async def _list(self) -> None:
+        if self._metrics is not None:
+            self._metrics.lists.inc()
+        self.lists_begun += 1
+        listed = await self._client.list(
+            self.resource,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            timeout_s=LIST_TIMEOUT_S,
+        )
+        number = number_of(listed.resource_version)
+        if number is not None and number < self._number and self._stale_lists < STALE_LISTS_MAX:
+            # Another API server that lags behind. One restored from a backup stays behind for
+            # good: it is believed in the end.
+            self._stale_lists += 1
+            raise BadAnswer(
+                f"the list is at version {number}, the cache was at {self._number} already"
+            )
+        self._stale_lists = 0
+        self._number = -1 if number is None else number
+        self._version = listed.resource_version
+        self._must_list = False
+        self._take_list(listed)
+        self.lists_done = self.lists_begun
+        self.trouble = ""
+        self._synced.set()
+        self._tell_progress()
+
+    def _take_list(self, listed: Listed[T]) -> None:
+        """The difference to the store becomes changes; deletions first, names may be reused."""
+        now = {key_of(item): item for item in listed.items}
+        poisoned = {found.key: found for found in listed.poisoned}
+        for key in [*self.store]:
+            if key not in now and key not in poisoned:
+                self._remove(key)
+        self.poisoned = {k: v for k, v in self.poisoned.items() if k in poisoned}
+        for key, item in now.items():
+            old = self.store.get(key)
+            meta = item.metadata
+            if old is not None and old.metadata.uid != meta.uid:
+                self._remove(key)  # another object of that name: the first one's end is heard of
+                old = None
+            if old is None or old.metadata.resource_version != meta.resource_version:
+                self._put(key, item)
+        for found in listed.poisoned:
+            self._poison(found)
+
+    async def _watch(self) -> None:
+        if self._metrics is not None:
+            self._metrics.watches.inc()
+        # Spread: watches that began together do not all end together.
+        timeout_s = WATCH_TIMEOUT_S * (1 + 0.5 * self._random.random())
+        # A server ends the stream itself in time. One that does not is not there any more.
+        self._watching = asyncio.timeout(timeout_s + SILENCE_MARGIN_S)
+        try:
+            async with self._watching:
+                await self._follow(timeout_s)
+        except TimeoutError:
+            if not self._must_list:
+                log.info("watch went silent, opening it again", **self._where)
+        finally:
+            self._watching = None
+
+    async def _follow(self, timeout_s: float) -> None:
+        events = self._client.watch(
+            self.resource,
+            self._namespace,
+            resource_version=self._version,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            timeout_s=timeout_s,
+        )
+        async with aclosing(events):
+            async for event in events:
+                self._take(event)
+                if self._must_list:
+                    return
+
+    # --- one event ----------------------------------------------------------------------
+
+    def _take(self, event: WatchEvent[T]) -> None:
+        match event:
+            case Added(object=item) | Modified(object=item):
+                version = item.metadata.resource_version or ""
+                if not self._is_replay(version):
+                    self._upsert(key_of(item), item)
+            case Deleted(object=item):
+                version = item.metadata.resource_version or ""
+                if not self._is_replay(version):
+                    self._delete(key_of(item), item.metadata.uid)
+            case Bookmark(resource_version=version):
+                pass
+            case Poisoned(resource_version=version):
+                if not self._is_replay(version):
+                    self._take_poisoned(event)
+            case ErrorEvent(error=error):
+                raise error
+        self._advance(version)
+
+    def _is_replay(self, version: str) -> bool:
+        """Versions only grow within a stream: an older one was sent twice, or out of order."""
+        number = number_of(version)
+        return number is not None and number < self._number
+
+    def _advance(self, version: str) -> None:
+        if not version or self._is_replay(version):
+            return
+        self._version = version
+        number = number_of(version)
+        if number is not None:
+            self._number = number
+        self._tell_progress()
+
+    def _upsert(self, key: str, item: T) -> None:
+        meta = item.metadata
+        if not key:
+            self._poison(Poisoned("", "", meta.uid or "", meta.resource_version or "", "no name"))
+            return
+        old = self.store.get(key)
+        if old is not None and old.metadata.uid != meta.uid:
+            self._remove(key)
+        elif old is not None and not is_newer(meta.resource_version, old.metadata.resource_version):
+            return
+        self._put(key, item)
+
+    def _delete(self, key: str, uid: str | None) -> None:
+        known = self.store.get(key)
+        if known is not None and uid and known.metadata.uid != uid:
+            return  # the end of an earlier object of that name
+        self.poisoned.pop(key, None)
+        self._remove(key)
+
+    def _take_poisoned(self, found: Poisoned) -> None:
+        if found.type == "DELETED":
+            self._delete(found.key, found.uid)
+        else:
+            self._poison(found)
+
+    def _put(self, key: str, item: T) -> None:
+        try:
+            change = self.store.put(key, item)
+        except Exception as error:  # noqa: BLE001 - an index over hostile content stops nobody
+            meta = item.metadata
+            self._poison(
+                Poisoned("", key, meta.uid or "", meta.resource_version or "", f"index: {error}")
+            )
+            return
+        self.poisoned.pop(key, None)
+        self._tell_change(change)
+
+    def _remove(self, key: str) -> None:
+        if self.store.get(key) is not None:
+            self._tell_change(self.store.remove(key))
+
+    def _poison(self, found: Poisoned) -> None:
+        before = self.poisoned.get(found.key)
+        if found.key:
+            self.poisoned[found.key] = found
+        if before is not None and before.resource_version == found.resource_version:
+            return  # reported already
+        if self._metrics is not None:
+            self._metrics.poisoned.inc()
+        log.warning(
+            "object does not fit its type, kept out",
+            key=found.key,
+            uid=found.uid,
+            version=found.resource_version,
+            why=found.reason,
+            **self._where,
+        )
+        for handler in self._poison_handlers:
+            self._call(handler, found)
+
+    # --- telling others -----------------------------------------------------------------
+
+    def _tell_change(self, change: Change[T]) -> None:
+        for handler in self._handlers:
+            self._call(handler, change)
+
+    def _tell_progress(self) -> None:
+        for handler in self._progress_handlers:
+            self._call(lambda _, h=handler: h(), None)  # type: ignore[misc]
+
+    def _call(self, handler: Callable[[A], None], argument: A) -> None:
+        try:
+            handler(argument)
+        except Exception:  # one listener's mistake must not stop the cache
+            log.exception("a change handler failed", **self._where)

@@ -1,0 +1,199 @@
+"""Read your own writes: no pass on a key before the caches show what the last one wrote.
+
+A reconciler notes what it wrote or deleted for a key. While the informers have not caught up
+with that, the controller leaves the key aside, and it is added again the moment they have:
+event-driven, no polling. If they do not within BOUND_S, a relist is asked for, and with the
+list the question is settled either way (an object of ours that is not in it is gone, one that
+we deleted and that is still there was not deleted). A restart forgets all this, and may: it
+begins with a fresh list.
+
+One per controller: keys are the controller's.
+"""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from runnerscale.core.clock import Clock
+from runnerscale.kube.informer import Informer
+from runnerscale.kube.objects import is_deleting
+from runnerscale.kube.store import Change
+from runnerscale.kube.versions import number_of
+
+log = structlog.get_logger(__name__)
+
+BOUND_S = 10.0  # a watch delivers within milliseconds; a busy API server within a second or two
+
+
+@dataclass(eq=False, slots=True)
+class _Pending:
+    key: str
+    object_key: str
+    version: str  # "" for a deletion
+    uid: str  # "" for a write
+    since_s: float
+    lists_begun: int  # lists begun before this cannot tell
+    settled: bool = False
+
+
+@dataclass(slots=True)
+class _Followed:
+    """What is pending with one informer."""
+
+    informer: Informer[Any]
+    by_number: list[tuple[int, int, _Pending]] = field(default_factory=list)
+    others: dict[str, list[_Pending]] = field(default_factory=dict)  # by object key
+    lists_done: int = 0
+
+
+class OwnWrites:
+    """The pending writes of one controller's keys."""
+
+    def __init__(self, *, clock: Clock, bound_s: float = BOUND_S) -> None:
+        """`bound_s`: how long to trust the watch before a relist is asked for."""
+        self._clock = clock
+        self._bound_s = bound_s
+        self._followed: dict[int, _Followed] = {}
+        self._pending: dict[str, list[tuple[_Followed, _Pending]]] = {}
+        self._parked: dict[str, Callable[[], None]] = {}
+        self._tickets = 0
+
+    def __len__(self) -> int:
+        """How many keys have something pending."""
+        return len(self._pending)
+
+    # --- what reconcilers say ---------------------------------------------------------------
+
+    def wrote(
+        self, key: str, informer: Informer[Any], object_key: str, resource_version: str | None
+    ) -> None:
+        """A create or patch for `key` was answered with this version of the object."""
+        if not resource_version or informer.is_caught_up(resource_version):
+            return
+        followed = self._follow(informer)
+        pending = self._note(key, followed, object_key, version=resource_version, uid="")
+        number = number_of(resource_version)
+        if number is None:
+            followed.others.setdefault(object_key, []).append(pending)
+        else:
+            self._tickets += 1
+            heapq.heappush(followed.by_number, (number, self._tickets, pending))
+
+    def deleted(self, key: str, informer: Informer[Any], object_key: str, uid: str | None) -> None:
+        """A delete for `key` was answered; settled when the cache shows it going or gone."""
+        if not uid or not _still_there(informer, object_key, uid):
+            return
+        followed = self._follow(informer)
+        pending = self._note(key, followed, object_key, version="", uid=uid)
+        followed.others.setdefault(object_key, []).append(pending)
+
+    # --- what the controller asks -----------------------------------------------------------
+
+    def wait_s(self, key: str) -> float | None:
+        """None: go ahead. Else seconds after which to ask again, if nothing was heard before.
+
+        Asks for a relist when the bound has passed.
+        """
+        pending = self._pending.get(key)
+        if not pending:
+            return None
+        now_s = self._clock.monotonic_s()
+        for followed, item in pending:
+            if now_s - item.since_s >= self._bound_s:
+                log.warning(
+                    "our own write does not show, listing again",
+                    key=key,
+                    object=item.object_key,
+                    resource=followed.informer.resource.plural,
+                    waited_s=round(now_s - item.since_s, 3),
+                )
+                item.since_s = now_s
+                followed.informer.relist()
+        oldest_s = min(item.since_s for _, item in pending)
+        return max(0.0, oldest_s + self._bound_s - now_s)
+
+    def when_settled(self, key: str, call: Callable[[], None]) -> None:
+        """Call once nothing is pending for `key` any more; a later call replaces an earlier."""
+        if key in self._pending:
+            self._parked[key] = call
+        else:
+            call()
+
+    # --- inside -----------------------------------------------------------------------------
+
+    def _follow(self, informer: Informer[Any]) -> _Followed:
+        followed = self._followed.get(id(informer))
+        if followed is None:
+            followed = _Followed(informer, lists_done=informer.lists_done)
+            self._followed[id(informer)] = followed
+            kept = followed  # the closures below outlive this call
+            informer.on_progress(lambda: self._progressed(kept))
+            informer.on_change(lambda change: self._changed(kept, change))
+        return followed
+
+    def _note(
+        self, key: str, followed: _Followed, object_key: str, *, version: str, uid: str
+    ) -> _Pending:
+        now_s = self._clock.monotonic_s()
+        lists_begun = followed.informer.lists_begun
+        pending = _Pending(key, object_key, version, uid, now_s, lists_begun)
+        self._pending.setdefault(key, []).append((followed, pending))
+        return pending
+
+    def _progressed(self, followed: _Followed) -> None:
+        informer = followed.informer
+        heap = followed.by_number
+        while heap and informer.is_caught_up(str(heap[0][0])):
+            self._settle(heapq.heappop(heap)[2])
+        if informer.lists_done != followed.lists_done:
+            followed.lists_done = informer.lists_done
+            self._listed(followed)
+
+    def _listed(self, followed: _Followed) -> None:
+        """A whole list that began after the write has the last word."""
+        informer = followed.informer
+        for pending in [item for _, _, item in followed.by_number]:
+            if pending.lists_begun < informer.lists_done:
+                self._settle(pending)
+        followed.by_number = [entry for entry in followed.by_number if not entry[2].settled]
+        heapq.heapify(followed.by_number)
+        for waiting in [*followed.others.values()]:
+            for pending in [*waiting]:
+                if pending.lists_begun < informer.lists_done:
+                    self._settle_other(followed, pending)
+
+    def _changed(self, followed: _Followed, change: Change[Any]) -> None:
+        for pending in [*followed.others.get(change.key, ())]:
+            if pending.uid:
+                settled = not _still_there(followed.informer, change.key, pending.uid)
+            else:
+                new = change.new
+                settled = new is None or new.metadata.resource_version == pending.version
+            if settled:
+                self._settle_other(followed, pending)
+
+    def _settle_other(self, followed: _Followed, pending: _Pending) -> None:
+        waiting = followed.others[pending.object_key]
+        waiting.remove(pending)
+        if not waiting:
+            del followed.others[pending.object_key]
+        self._settle(pending)
+
+    def _settle(self, pending: _Pending) -> None:
+        pending.settled = True
+        left = [entry for entry in self._pending.get(pending.key, []) if not entry[1].settled]
+        if left:
+            self._pending[pending.key] = left
+            return
+        self._pending.pop(pending.key, None)
+        call = self._parked.pop(pending.key, None)
+        if call is not None:
+            call()
+
+
+def _still_there(informer: Informer[Any], object_key: str, uid: str) -> bool:
+    known = informer.store.get(object_key)
+    return known is not None and known.metadata.uid == uid and not is_deleting(known)
