@@ -408,6 +408,13 @@ class Reason(StrEnum):
         "It is tried again with growing delay.",
         "Read the server's words in the message: finalizers and rights are usual causes.",
     )
+    API_SERVER_REFUSED = (
+        "ApiServerRefused",
+        Severity.ERROR,
+        "The Kubernetes API server (or a webhook behind it) did not take a change of ours.",
+        "It is tried again with growing delay.",
+        "Read the server's own words in the message.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

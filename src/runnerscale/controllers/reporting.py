@@ -5,7 +5,6 @@ that persists is told again only by the condition and the gauge, so that nobody 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -13,41 +12,25 @@ import structlog
 from runnerscale.api.reasons import Severity, Trouble
 from runnerscale.controllers.conditions import shortened
 from runnerscale.controllers.metrics import ControllerMetrics
-from runnerscale.kube.objects import KubeObject
+from runnerscale.kube.events import EventType
+from runnerscale.kube.objects import ObjectReference
 
 log = structlog.get_logger(__name__)
 
 TOLD_MAX = 20_000  # objects whose troubles are remembered; past it the oldest are told again
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectReference:
-    """Which object an Event is about."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def text(self) -> str:
-        """As a `Trouble` names it: kind namespace/name."""
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else self.name
-
-
 class EventRecorder(Protocol):
     """What we need of `kube.events.EventRecorder`."""
 
-    def record(self, about: ObjectReference, *, type: str, reason: str, message: str) -> None:  # noqa: A002
+    def record(self, about: ObjectReference, *, type: EventType, reason: str, message: str) -> None:  # noqa: A002
         """Never blocks, aggregates, quietly off where forbidden."""
         ...
 
 
-def reference_to(item: KubeObject, *, api_version: str, kind: str) -> ObjectReference:
-    """The reference of an object; list items carry no kind of their own, so it is given."""
-    meta = item.metadata
-    return ObjectReference(api_version, kind, meta.namespace or "", meta.name or "", meta.uid or "")
+def named(about: ObjectReference) -> str:
+    """As a `Trouble` names an object: kind namespace/name."""
+    return f"{about.kind} {about.key}"
 
 
 class Reporter:
@@ -77,7 +60,7 @@ class Reporter:
                 self._tell(about, trouble)
         for reason in before:
             if reason not in now:
-                log.info("trouble is over", object=about.text, reason=reason)
+                log.info("trouble is over", object=named(about), reason=reason)
         self._remember(key, {reason: trouble.happened for reason, trouble in now.items()})
         self._metrics.set_troubles(
             key, kind=about.kind, namespace=about.namespace, name=about.name, reasons=now

@@ -1,0 +1,1 @@
+"""One runner's life: registered, given a pod, online, busy, gone. Start reading at `plan.py`."""
