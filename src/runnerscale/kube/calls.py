@@ -13,6 +13,7 @@ from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random
+from runnerscale.core.secret import SecretText
 from runnerscale.kube.credentials import Credentials
 from runnerscale.kube.errors import (
     ApiError,
@@ -97,11 +98,13 @@ class Calls:
         body: bytes | None,
         content_type: str,
     ) -> bytes:
-        answer = await self._send(method, path, query, body, content_type)
+        used = await self._credentials.authorization()
+        answer = await self._send(method, path, query, body, content_type, used)
         if answer.status == 401:
             # Had no effect. The token may have been exchanged since it was read: once more.
-            self._credentials.reject()
-            answer = await self._send(method, path, query, body, content_type)
+            self._credentials.reject(used)
+            used = await self._credentials.authorization()
+            answer = await self._send(method, path, query, body, content_type, used)
         if 200 <= answer.status < 300:
             return answer.body
         raise error_from(answer.status, answer.body, answer.headers, method=method, path=path)
@@ -113,8 +116,9 @@ class Calls:
         query: Mapping[str, str],
         body: bytes | None,
         content_type: str,
+        authorization: SecretText | None,
     ) -> Answer:
-        headers = await self._request_headers()
+        headers = self._request_headers(authorization)
         if body is not None:
             headers["Content-Type"] = content_type
         begin_s = self._clock.monotonic_s()
@@ -129,8 +133,7 @@ class Calls:
             if self._metrics is not None:
                 self._metrics.answered(method, code, self._clock.monotonic_s() - begin_s)
 
-    async def _request_headers(self) -> dict[str, str]:
-        authorization = await self._credentials.authorization()
+    def _request_headers(self, authorization: SecretText | None) -> dict[str, str]:
         if authorization is None:
             return dict(self._headers)
         return {**self._headers, "Authorization": authorization.reveal()}
@@ -159,16 +162,23 @@ class Calls:
         """A watch that was answered with 200; any other answer is raised, after one more
         try with a fresh token where the answer was 401. The caller decides on repeats."""
         async with AsyncExitStack() as stack:
-            stream, error = await self._open(stack, path, query, silence_max_s)
+            used = await self._credentials.authorization()
+            stream, error = await self._open(stack, path, query, silence_max_s, used)
             if isinstance(error, Unauthorized):
-                self._credentials.reject()
-                stream, error = await self._open(stack, path, query, silence_max_s)
+                self._credentials.reject(used)
+                used = await self._credentials.authorization()
+                stream, error = await self._open(stack, path, query, silence_max_s, used)
             if error is not None:
                 raise error
             yield stream
 
     async def _open(
-        self, stack: AsyncExitStack, path: str, query: Mapping[str, str], silence_max_s: float
+        self,
+        stack: AsyncExitStack,
+        path: str,
+        query: Mapping[str, str],
+        silence_max_s: float,
+        authorization: SecretText | None,
     ) -> tuple[Stream, ApiError | None]:
         begin_s = self._clock.monotonic_s()
         code = "<error>"
@@ -177,7 +187,7 @@ class Calls:
                 opened = self._transport.stream(
                     path,
                     query=query,
-                    headers=await self._request_headers(),
+                    headers=self._request_headers(authorization),
                     silence_max_s=silence_max_s,
                 )
                 stream = await stack.enter_async_context(opened)

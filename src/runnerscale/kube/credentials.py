@@ -27,8 +27,8 @@ class Credentials(Protocol):
         """
         ...
 
-    def reject(self) -> None:
-        """The server answered 401: do not give this one again without asking the source."""
+    def reject(self, used: SecretText | None) -> None:
+        """The server answered 401 to `used`: do not give it again without asking the source."""
         ...
 
 
@@ -39,7 +39,7 @@ class Anonymous:
         """None."""
         return None
 
-    def reject(self) -> None:
+    def reject(self, used: SecretText | None) -> None:
         """There is nothing to renew."""
 
 
@@ -54,7 +54,7 @@ class StaticToken:
         """The header."""
         return self._header
 
-    def reject(self) -> None:
+    def reject(self, used: SecretText | None) -> None:
         """There is no other."""
 
 
@@ -70,7 +70,7 @@ class BasicLogin:
         """The header."""
         return self._header
 
-    def reject(self) -> None:
+    def reject(self, used: SecretText | None) -> None:
         """There is no other."""
 
 
@@ -109,6 +109,7 @@ class TokenFile:
         self._read_s = now_s
         return self._header
 
-    def reject(self) -> None:
+    def reject(self, used: SecretText | None) -> None:
         """Read the file at the next call."""
-        self._read_s = float("-inf")
+        if used == self._header:
+            self._read_s = float("-inf")
