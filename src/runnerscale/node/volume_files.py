@@ -1,0 +1,84 @@
+"""Writes the files of a volume so that a reader sees all of the old or all of the new.
+
+kubelet's layout, because programs watch for it: the files live in a folder with a name of its
+own, `..data` is a link to that folder, and each visible name is a link through `..data`. An
+update makes a new folder and swaps the one link.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from runnerscale.node.processes import VolumeFile
+
+DATA = "..data"
+
+
+def write_volume(folder: Path, files: Mapping[str, VolumeFile] | None) -> bool:
+    """Bring the folder to `files`; None: it only has to exist. True if something changed."""
+    if files is None:
+        if folder.is_dir():
+            return False
+        folder.mkdir(parents=True, mode=0o777)
+        folder.chmod(0o777)
+        return True
+    folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    current = _current(folder)
+    if current is not None and _same(current, files):
+        return False
+    fresh = folder / _next_name(current)
+    if fresh.exists():
+        shutil.rmtree(fresh)  # left by an agent that was killed before the swap
+    _write(fresh, files)
+    _swap(folder, fresh.name)
+    _link_names(folder, files)
+    if current is not None:
+        shutil.rmtree(current, ignore_errors=True)
+    return True
+
+
+def _current(folder: Path) -> Path | None:
+    try:
+        return folder / (folder / DATA).readlink()
+    except OSError:
+        return None
+
+
+def _next_name(current: Path | None) -> str:
+    number = int(current.name.rpartition("_")[2]) + 1 if current else 1
+    return f"..version_{number}"
+
+
+def _same(current: Path, files: Mapping[str, VolumeFile]) -> bool:
+    there = {path.relative_to(current).as_posix() for path in current.rglob("*") if path.is_file()}
+    if there != {os.path.normpath(name) for name in files}:
+        return False
+    return all((current / name).read_bytes() == file.content for name, file in files.items())
+
+
+def _write(fresh: Path, files: Mapping[str, VolumeFile]) -> None:
+    fresh.mkdir(mode=0o755)
+    for name, file in files.items():
+        path = fresh / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.content)
+        path.chmod(file.mode & 0o777)
+
+
+def _swap(folder: Path, target: str) -> None:
+    link = folder / "..data_new"
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+    link.replace(folder / DATA)
+
+
+def _link_names(folder: Path, files: Mapping[str, VolumeFile]) -> None:
+    wanted = {os.path.normpath(name).split("/")[0] for name in files}
+    for entry in folder.iterdir():
+        if not entry.name.startswith("..") and entry.name not in wanted:
+            entry.unlink()
+    for name in wanted:
+        link = folder / name
+        if not link.is_symlink():
+            link.symlink_to(f"{DATA}/{name}")
