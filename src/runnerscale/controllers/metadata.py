@@ -7,9 +7,11 @@ Pure. Contract: resources-and-controllers 2.6, 2.9.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from runnerscale.api import labels as keys
 from runnerscale.api.names import label_value
+from runnerscale.kube.objects import ObjectMeta
 
 Pairs = Mapping[str, str] | None
 
@@ -48,3 +50,30 @@ def patched(
     }
     gone = (key for key in owned if key in now and key not in wished)
     return changed | dict.fromkeys(gone)
+
+
+def with_owned_keys(labels: Pairs, annotations: Pairs) -> dict[str, str]:
+    """The annotations, and among them one that lists all keys which we put on the object."""
+    listed = f"{','.join(sorted(labels or {}))};{','.join(sorted(annotations or {}))}"
+    return {**(annotations or {}), keys.OWNED_KEYS: listed}
+
+
+def metadata_patch(
+    meta: ObjectMeta, *, labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """The `metadata` part of a merge patch that gives an object what is wished; {}: it has it.
+
+    `annotations` come from `with_owned_keys`: what the object's own list names and is no longer
+    wished is taken away, everything else that is on it is left alone.
+    """
+    owned_labels, owned_annotations = _owned_keys(meta.annotations)
+    parts = {
+        "labels": patched(meta.labels, labels, owned=owned_labels),
+        "annotations": patched(meta.annotations, annotations, owned=owned_annotations),
+    }
+    return {name: part for name, part in parts.items() if part}
+
+
+def _owned_keys(annotations: Pairs) -> tuple[list[str], list[str]]:
+    labels, _, names = (annotations or {}).get(keys.OWNED_KEYS, "").partition(";")
+    return labels.split(",") if labels else [], names.split(",") if names else []
