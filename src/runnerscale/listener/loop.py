@@ -1,0 +1,472 @@
+"""The listener itself: hold the session, poll, handle, acknowledge, and again, for ever.
+
+A thin shell. How many runners are wanted: `scaler.py`, sent by `wanted_writer.py`. What a
+started job changes: `job_started.py`, and `repair.py` for what could not be stored in time.
+Which jobs are claimed: `available_jobs.py`. What an error means and how long to wait:
+`states.py`. Building of clients, files and signals: `process.py`.
+
+A message is acknowledged only after its effects are stored, proven moot, or handed to the
+part that goes on trying; a crash in between brings it again, and every effect is harmless
+when it comes twice. Contract: github-service-and-listener 4.5, 5; replaces W1, W2, W12, W33-W36.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import structlog
+
+from runnerscale.core.bounded import run_bounded
+from runnerscale.core.clock import Clock
+from runnerscale.core.deadline import Deadline
+from runnerscale.core.randomness import Random
+from runnerscale.kube.client import Client
+from runnerscale.listener import available_jobs, scaler, states
+from runnerscale.listener.available_jobs import Offers
+from runnerscale.listener.config import ListenerConfig, check_limits
+from runnerscale.listener.job_started import JobStartedWriter, by_runner, store_in_order
+from runnerscale.listener.metrics import ListenerMetrics
+from runnerscale.listener.repair import Repairs
+from runnerscale.listener.seen_messages import SeenMessages
+from runnerscale.listener.server import Readiness
+from runnerscale.listener.states import Situation, State
+from runnerscale.listener.wanted_writer import WantedWriter
+from runnerscale.scaleset.errors import ScaleSetError, Unavailable
+from runnerscale.scaleset.interface import ScaleSetApi, SessionApi
+from runnerscale.scaleset.model import JobEvent, JobEventKind, Message, Statistics
+
+log = structlog.get_logger(__name__)
+R = TypeVar("R")
+
+ELEMENT_BOUND_S = 30.0  # for storing what one message says (design section 5)
+RUNNERS_AT_ONCE_MAX = 32
+POLL_BOUND_S = 90.0  # the service holds a poll 50 s; a dead connection is found by this
+OPEN_BOUND_S = 120.0
+CLOSE_BOUND_S = 8.0  # with what comes around it: gone within 10 s of a signal
+STOP_HANDLING_S = 15.0  # a message being handled when the signal comes; grace may be 30 s
+EMPTY_POLL_MIN_S = 1.0  # a service that does not hold polls is not asked more often
+ACKNOWLEDGE_TRIES_MAX = 3
+ACKNOWLEDGE_BOUND_S = 20.0
+READY_AFTER_POLL_S = 150.0  # a held poll, a dead connection, one retry
+POISON_TRIES_MAX = 3  # a message that makes our own code fail
+
+
+class _Stopped(Exception):
+    """The wait ended because the listener is to stop."""
+
+
+class Listener:
+    """One listener for one scale set."""
+
+    def __init__(
+        self,
+        config: ListenerConfig,
+        *,
+        scale_set_client: ScaleSetApi,
+        kube_client: Client,
+        owner_name: str,
+        clock: Clock,
+        random: Random,
+        metrics: ListenerMetrics,
+    ) -> None:
+        """`owner_name`: what GitHub shows as the session's owner; the pod's name.
+
+        Raises:
+            ConfigError: no scale set id, or limits that make no sense.
+        """
+        check_limits(config.scale_set_id, config.bounds)
+        self._config = config
+        self._github = scale_set_client
+        self._owner_name = owner_name
+        self._clock = clock
+        self._random = random
+        self._metrics = metrics
+        self._wanted = WantedWriter(
+            kube_client,
+            namespace=config.namespace,
+            set_name=config.set_name,
+            bounds=config.bounds,
+            clock=clock,
+            random=random,
+            metrics=metrics,
+        )
+        self._started = JobStartedWriter(
+            kube_client, namespace=config.namespace, clock=clock, random=random
+        )
+        self._repairs = Repairs(self._started, clock=clock, random=random, metrics=metrics)
+        self._stopping = asyncio.Event()
+        self._wake = asyncio.Event()  # something changed that a pause waits for
+        self._situation = Situation(since_s=clock.now_s())
+        self._statistics = Statistics()
+        self._assigned = 0
+        self._offers = Offers()
+        self._seen = SeenMessages()
+        self._last_success_s: float | None = None
+
+    # -- what others may ask ---------------------------------------------------------------
+
+    @property
+    def situation(self) -> Situation:
+        """What the listener does now and why."""
+        return self._situation
+
+    @property
+    def config(self) -> ListenerConfig:
+        """What is followed now."""
+        return self._config
+
+    def readiness(self) -> Readiness:
+        """Ready: a session is held, a poll succeeded lately, and the number is stored."""
+        if self._situation.state is not State.LISTENING or self._last_success_s is None:
+            return Readiness(False, str(self._situation))
+        quiet_s = self._clock.monotonic_s() - self._last_success_s
+        if quiet_s > READY_AFTER_POLL_S:
+            return Readiness(False, f"no poll came back for {quiet_s:.0f} s")
+        if self._wanted.trouble:
+            return Readiness(False, self._wanted.trouble)
+        return Readiness(True, str(self._situation))
+
+    def stop(self) -> None:
+        """Finish the message at hand, close the session, and let `run` return."""
+        self._stopping.set()
+
+    def apply(self, config: ListenerConfig) -> None:
+        """Follow another configuration of the same place from now on, under the same session."""
+        before, self._config = self._config, config
+        if config.bounds != before.bounds:
+            log.info(
+                "limits changed",
+                component="listener",
+                min=config.bounds.min_runners,
+                max=config.bounds.max_runners,
+            )
+            self._metrics.record_bounds(config.bounds)
+            self._wanted.use_bounds(config.bounds)
+        if config.metrics != before.metrics:
+            self._metrics.apply(config.metrics)
+
+    def retry_now(self) -> None:
+        """End the pause after a failure: what caused it may be mended."""
+        self._wake.set()
+
+    # -- the life --------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until `stop`; returns after the session was closed."""
+        self._metrics.record_bounds(self._config.bounds)
+        async with asyncio.TaskGroup() as group:
+            helpers = [
+                group.create_task(self._wanted.run()),
+                group.create_task(self._repairs.run()),
+            ]
+            try:
+                await self._hold_sessions()
+            finally:
+                for helper in helpers:
+                    helper.cancel()
+        log.info("listener stopped", component="listener")
+
+    async def _hold_sessions(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                async with self._session() as session:
+                    await self._listen(session)
+            except _Stopped:
+                break
+            except ScaleSetError as error:
+                await self._wait_out(error)
+            except Exception as error:  # our own bug: a new session may mend it
+                log.exception("unexpected failure", component="listener")
+                await self._wait_out(Unavailable(f"internal failure: {type(error).__name__}"))
+        self._say(states.stopping(now_s=self._clock.now_s()))
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[SessionApi]:
+        session = self._github.open_session(self._config.scale_set_id, self._owner_name)
+        await self._unless_stopped(session.__aenter__(), bound_s=OPEN_BOUND_S)
+        try:
+            yield session
+        finally:
+            await self._close(session)
+
+    async def _close(self, session: SessionApi) -> None:
+        try:
+            async with asyncio.timeout(CLOSE_BOUND_S):
+                await session.close()
+        except (ScaleSetError, TimeoutError) as error:
+            log.error("could not close the session", component="listener", error=repr(error))
+
+    async def _listen(self, session: SessionApi) -> None:
+        now_s = self._clock.now_s()
+        self._say(states.after_opening(self._situation, now_s=now_s))
+        self._last_success_s = self._clock.monotonic_s()
+        self._learn(session.statistics)
+        log.info(
+            "session held", component="listener", total_assigned_jobs=self._statistics.assigned_jobs
+        )
+        self._wanted.want(self._assigned)
+        # The first number is out before the first poll, unless the API server is in trouble.
+        await self._unless_stopped(self._wanted.wait_told(ELEMENT_BOUND_S))
+        cursor, generation = 0, session.generation
+        while not self._stopping.is_set():
+            if session.generation != generation:  # another queue: what was left comes again
+                cursor, generation = 0, session.generation
+            try:
+                message = await self._poll(session, cursor)
+                if message is None:
+                    await self._passed_empty(session)
+                    continue
+                came_again = not self._seen.is_new(message.id)
+                await self._finish(self._handle_safely(session, message))
+                cursor = message.id
+                if came_again:  # a service that takes no acknowledgement is not hurried
+                    await self._pause(EMPTY_POLL_MIN_S)
+            except ScaleSetError as error:
+                if states.verdict(error).needs_session:
+                    raise
+                await self._wait_out(error)
+
+    async def _poll(self, session: SessionApi, cursor: int) -> Message | None:
+        log.debug("polling", component="listener", last_message_id=cursor)
+        began_s = self._clock.monotonic_s()
+        message = await self._unless_stopped(
+            session.poll(cursor, self._config.bounds.max_runners), bound_s=POLL_BOUND_S
+        )
+        self._last_success_s = self._clock.monotonic_s()
+        self._metrics.record_poll(self._clock.now_s())
+        self._say(states.after_poll(self._situation, now_s=self._clock.now_s()))
+        quick_s = self._clock.monotonic_s() - began_s
+        if message is None and quick_s < EMPTY_POLL_MIN_S:
+            await self._pause(EMPTY_POLL_MIN_S - quick_s)
+        return message
+
+    async def _passed_empty(self, session: SessionApi) -> None:
+        if session.statistics != self._statistics:  # a session that was renewed knows more
+            self._learn(session.statistics)
+        self._wanted.want(self._assigned, passed_empty=True)
+        lost = await self._claim(session)
+        if lost is not None:
+            raise lost
+
+    # -- one message -----------------------------------------------------------------------
+
+    async def _handle_safely(self, session: SessionApi, message: Message) -> None:
+        """Handle; a message that makes our own code fail is set aside after a few tries."""
+        self._quarantine(message)
+        for attempt in range(1, POISON_TRIES_MAX + 1):
+            try:
+                await self._handle(session, message)
+                break
+            except ScaleSetError:
+                raise
+            except Exception:  # our own bug: one message must not stop the queue
+                log.exception(
+                    "a message could not be handled",
+                    component="listener",
+                    message_id=message.id,
+                    attempt=attempt,
+                )
+                await self._clock.sleep(float(attempt))
+        else:
+            log.error("message quarantined", component="listener", message_id=message.id)
+            self._metrics.count("runnerscale_listener_quarantined_total", "message")
+        await self._acknowledge(session, message.id)
+
+    async def _handle(self, session: SessionApi, message: Message) -> None:
+        deadline = Deadline.after(self._clock, ELEMENT_BOUND_S)
+        self._learn(message.statistics or session.statistics)
+        self._assigned = scaler.assigned_jobs(self._statistics.assigned_jobs, message.events)
+        self._offers = available_jobs.heard(self._offers, message.events, self._statistics)
+        started = [e for e in message.events if e.kind is JobEventKind.STARTED]
+        completed = [e for e in message.events if e.kind is JobEventKind.COMPLETED]
+        if started or completed:
+            self._wanted.disturb(event.runner_name for event in completed)
+        grows = self._wanted.would_grow(self._assigned)
+        if grows:  # a waiting job waits for nothing
+            self._wanted.want(self._assigned)
+        async with asyncio.TaskGroup() as group:
+            claim = group.create_task(self._claim(session))
+            group.create_task(self._store(started, deadline))
+        lost = claim.result()
+        if lost is not None:
+            raise lost
+        if not grows:
+            self._wanted.want(self._assigned)
+        await self._wanted.wait_told(deadline.left_s())
+        self._count(message)
+
+    def _quarantine(self, message: Message) -> None:
+        for text in message.quarantined if self._seen.is_new(message.id) else ():
+            log.error(
+                "part of a message could not be understood and is set aside",
+                component="listener",
+                message_id=message.id,
+                what=text,
+            )
+            self._metrics.count("runnerscale_listener_quarantined_total", "element")
+
+    async def _store(self, started: list[JobEvent], deadline: Deadline) -> None:
+        for event in started:
+            log.info(
+                "job started",
+                component="worker",
+                runner=event.runner_name,
+                owner=event.owner_name,
+                repository=event.repository_name,
+                job_id=event.job_id,
+                workflow_ref=event.job_workflow_ref,
+                workflow_run_id=event.workflow_run_id,
+                job=event.job_display_name,
+                request_id=event.request_id,
+            )
+
+        async def store(events: list[JobEvent]) -> None:
+            for event, outcome in await store_in_order(self._started, events, deadline):
+                if not outcome.settled:
+                    self._repairs.add(event)
+
+        await run_bounded(by_runner(started), store, limit=RUNNERS_AT_ONCE_MAX)
+
+    async def _claim(self, session: SessionApi) -> ScaleSetError | None:
+        """Claim what was offered and there is room for; what fails is claimed later.
+
+        The error comes back only if the session is of no use any more.
+        """
+        maximum = self._config.bounds.max_runners
+        ids = available_jobs.to_claim(self._offers, self._statistics, max_runners=maximum)
+        if not ids:
+            return None
+        log.info("acquiring jobs", component="listener", count=len(ids))
+        try:
+            acquired = await session.acquire_jobs(ids)
+        except ScaleSetError as error:
+            log.warning("could not acquire jobs", component="listener", error=str(error))
+            if states.is_route_missing(error):  # a server that assigns jobs by itself
+                self._offers = Offers()
+                return None
+            return error if states.verdict(error).needs_session else None
+        self._offers = available_jobs.asked(self._offers, ids)
+        log.info(
+            "acquired jobs",
+            component="listener",
+            count=len(acquired),
+            not_granted=len(ids) - len(acquired),
+            left_for_lack_of_room=len(self._offers.request_ids),
+        )
+        return None
+
+    def _count(self, message: Message) -> None:
+        """Count each event once, however often its message comes."""
+        if not self._seen.is_new(message.id):
+            return
+        self._seen.add(message.id)
+        self._metrics.count("runnerscale_listener_messages_total")
+        for event in message.events:
+            if event.kind is JobEventKind.STARTED:
+                self._metrics.job_started(event)
+            elif event.kind is JobEventKind.COMPLETED:
+                self._metrics.job_completed(event)
+
+    async def _acknowledge(self, session: SessionApi, message_id: int) -> None:
+        for attempt in range(ACKNOWLEDGE_TRIES_MAX):
+            try:
+                async with asyncio.timeout(ACKNOWLEDGE_BOUND_S):
+                    await session.acknowledge(message_id)
+                return
+            except TimeoutError:
+                error: Exception = TimeoutError(f"no answer in {ACKNOWLEDGE_BOUND_S:.0f} s")
+            except ScaleSetError as caught:
+                if states.verdict(caught).needs_session:
+                    raise
+                error = caught
+            await self._clock.sleep(states.PASSING.delay_s(attempt, self._random))
+        # It comes again with the next session and changes nothing then.
+        log.error(
+            "could not acknowledge a message",
+            component="listener",
+            message_id=message_id,
+            error=str(error),
+        )
+
+    # -- small parts -----------------------------------------------------------------------
+
+    def _learn(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+        self._assigned = statistics.assigned_jobs
+        self._metrics.record_statistics(statistics)
+
+    async def _wait_out(self, error: ScaleSetError) -> None:
+        situation = states.after_failure(
+            self._situation, error, now_s=self._clock.now_s(), random=self._random
+        )
+        self._metrics.count("runnerscale_listener_github_failures_total", str(situation.reason))
+        self._say(situation)
+        await self._pause(situation.wait_s)
+
+    def _say(self, situation: Situation) -> None:
+        before, self._situation = self._situation, situation
+        reason = str(situation.reason or "")
+        self._metrics.record_state(str(situation.state), reason)
+        if situation.state is State.WAITING:
+            log.warning(
+                "waiting",
+                component="listener",
+                reason=reason,
+                error=situation.message,
+                failures=situation.failures,
+                again_in_s=round(situation.wait_s, 1),
+            )
+        elif situation.state is not before.state:
+            log.info(str(situation.state), component="listener")
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait; a stop or a changed configuration ends it early."""
+        self._wake.clear()
+        try:
+            await self._unless_stopped(self._wake.wait(), bound_s=seconds)
+        except (_Stopped, Unavailable):
+            pass
+
+    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let `work` end in order; after a stop only for so long."""
+        task = asyncio.get_running_loop().create_task(work)
+        try:
+            await self._unless_stopped(_ended(task))
+        except _Stopped:
+            await asyncio.wait({task}, timeout=STOP_HANDLING_S)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        if not task.cancelled():
+            task.result()
+
+    async def _unless_stopped(
+        self, work: Coroutine[Any, Any, R], *, bound_s: float | None = None
+    ) -> R:
+        """The result of `work`, if it comes before the stop and within the bound.
+
+        Raises:
+            _Stopped: the stop came first.
+            Unavailable: the bound passed first.
+        """
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work)
+        stop = loop.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({task, stop}, timeout=bound_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        if not task.cancelled():
+            return task.result()
+        if self._stopping.is_set():
+            raise _Stopped
+        raise Unavailable(f"no answer within {bound_s or 0:.0f} s")
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    await asyncio.wait({task})
