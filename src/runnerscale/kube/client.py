@@ -7,6 +7,7 @@ here is the deadline of a call and what is repeated within it (`calls.py`).
 """
 
 import builtins
+import re
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,9 +17,10 @@ import msgspec
 
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
+from runnerscale.kube.builtin import PODS, SERVICE_ACCOUNTS
 from runnerscale.kube.calls import TIMEOUT_S, Calls
 from runnerscale.kube.credentials import Anonymous, Credentials
-from runnerscale.kube.errors import BadAnswer, Gone, NotFound
+from runnerscale.kube.errors import BadAnswer, BadRequest, Gone, NotFound
 from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.objects import KubeObject
 from runnerscale.kube.resource import Resource
@@ -26,6 +28,8 @@ from runnerscale.kube.transport import Transport
 from runnerscale.kube.watch import Page, Poisoned, ResourceDecoder, WatchEvent
 
 T = TypeVar("T", bound=KubeObject)
+
+_SEGMENT = re.compile(r"[A-Za-z0-9._:@-]{1,253}")
 
 PAGE_ITEMS = 500  # what client-go asks for: a page is a few megabytes at most
 PAGES_MAX = 10_000  # a server that never stops saying "continue" is broken
@@ -178,7 +182,7 @@ class KubeClient:
         self, resource: Resource[T], namespace: str, name: str, *, timeout_s: float | None = None
     ) -> T:
         """See `Client`."""
-        path = resource.path(namespace, name)
+        path = _one(resource, namespace, name)
         body = await self._calls.call("GET", path, timeout_s=timeout_s)
         return self._decoder(resource).object(body)
 
@@ -255,7 +259,7 @@ class KubeClient:
         """See `Client`."""
         answer = await self._calls.call(
             "PATCH",
-            resource.path(namespace, name, subresource),
+            _one(resource, namespace, name, subresource),
             query=_dry(dry_run),
             body=msgspec.json.encode(body),
             content_type=patch_type.value,
@@ -276,7 +280,7 @@ class KubeClient:
         """PUT a whole document, as `get_raw` gave it; never one made from a slim struct."""
         answer = await self._calls.call(
             "PUT",
-            resource.path(namespace, name, subresource),
+            _one(resource, namespace, name, subresource),
             body=msgspec.json.encode(document),
             timeout_s=timeout_s,
         )
@@ -299,7 +303,7 @@ class KubeClient:
         try:
             answer = await self._calls.call(
                 "DELETE",
-                resource.path(namespace, name),
+                _one(resource, namespace, name),
                 body=msgspec.json.encode(options) if options else None,
                 timeout_s=timeout_s,
             )
@@ -323,7 +327,7 @@ class KubeClient:
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": expiration_s},
         }
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        path = _one(SERVICE_ACCOUNTS, namespace, service_account, "token")
         body = msgspec.json.encode(request)
         answer = await self._calls.call("POST", path, body=body, timeout_s=timeout_s)
         try:
@@ -386,7 +390,7 @@ class KubeClient:
             query["container"] = container
         if previous:
             query["previous"] = "true"
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/log"
+        path = _one(PODS, namespace, name, "log")
         body = await self._calls.call("GET", path, query=query, timeout_s=timeout_s)
         return body.decode("utf-8", errors="replace")
 
@@ -398,6 +402,26 @@ class KubeClient:
             self._decoders[id(resource)] = known
         decoder: ResourceDecoder[T] = known[1]
         return decoder
+
+
+def _one(resource: Resource[Any], namespace: str, name: str, subresource: str = "") -> str:
+    """The path of one object.
+
+    A name comes from somebody's spec now and then. An empty one would turn a DELETE into that
+    of the whole collection, `../x` would lead to another kind: refused before anything is sent.
+    """
+    for text, what in ((name, "name"), (namespace, "namespace")):
+        optional = what == "namespace" and not resource.namespaced
+        if not (optional and not text) and (
+            _SEGMENT.fullmatch(text) is None or text in (".", "..")
+        ):
+            raise BadRequest(
+                code=400,
+                reason="BadRequest",
+                message=f"{text!r} cannot be the {what} of a {resource.kind}",
+                path=resource.path(),
+            )
+    return resource.path(namespace, name, subresource)
 
 
 class _KindOnly(msgspec.Struct):

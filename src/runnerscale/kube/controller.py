@@ -142,13 +142,10 @@ class Controller:
 
     def _park(self, key: str) -> bool:
         """Leave the key aside if the caches do not show its own last writes yet."""
-        if self._own_writes is None:
+        if self._own_writes is None or self._own_writes.is_settled(key):
             return False
-        wait_s = self._own_writes.wait_s(key)
-        if wait_s is None:
-            return False
-        self._own_writes.when_settled(key, lambda: self.queue.add(key, urgent=True))
-        self.queue.add_after(key, max(wait_s, 0.001))  # never in a circle without time passing
+        urgent = self.queue.is_urgent(key)
+        self._own_writes.when_settled(key, lambda: self.queue.add(key, urgent=urgent))
         return True
 
     async def _pass(self, key: str) -> None:

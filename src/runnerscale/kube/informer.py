@@ -42,6 +42,7 @@ A = TypeVar("A")
 RESTART = Backoff(first_s=0.25, cap_s=20.0)
 HEALTHY_AFTER_S = 10.0  # a stream that lived so long ends the row of failures
 LIST_TIMEOUT_S = 120.0  # some thousand pods with big specs take tens of seconds
+UNREADABLE_MAX = 3  # streams in a row that ended with something that is no event
 STALE_LISTS_MAX = 3  # a list older than what we know is asked for again so often, then believed
 
 
@@ -83,6 +84,7 @@ class Informer(Generic[T]):
         self._number = -1  # the highest version seen, where versions are numbers
         self._must_list = True
         self._stale_lists = 0
+        self._unreadable = 0
         self._watching: asyncio.Timeout | None = None
         self._where = {"resource": resource.plural, "namespace": namespace or "*"}
 
@@ -138,11 +140,23 @@ class Informer(Generic[T]):
                 self._must_list = True
                 log.info("watch too old, listing again", error=str(error), **self._where)
             except KubeError as error:
+                self._doubt(error)
                 self._tell(error)
+            except Exception as error:  # a mistake of ours in one kind must not stop the others
+                log.exception("cache stumbled, listing again", **self._where)
+                self.trouble = str(error)
+                self._must_list = True
             if self._clock.monotonic_s() - begin_s >= HEALTHY_AFTER_S:
                 failures = 0
             await self._clock.sleep(RESTART.delay_s(failures, self._random))
             failures += 1
+
+    def _doubt(self, error: KubeError) -> None:
+        """What cannot be read comes again at the same version: after a few times, go around it."""
+        self._unreadable = self._unreadable + 1 if isinstance(error, BadAnswer) else 0
+        if self._unreadable >= UNREADABLE_MAX:
+            self._unreadable = 0
+            self._must_list = True
 
     def _tell(self, error: KubeError) -> None:
         text = str(error)

@@ -10,6 +10,7 @@ begins with a fresh list.
 One per controller: keys are the controller's.
 """
 
+import asyncio
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,6 +41,14 @@ class _Pending:
 
 
 @dataclass(slots=True)
+class _Parked:
+    """A key that waits, and the alarm for the case that nothing is heard."""
+
+    call: Callable[[], None]
+    alarm: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True)
 class _Followed:
     """What is pending with one informer."""
 
@@ -58,7 +67,7 @@ class OwnWrites:
         self._bound_s = bound_s
         self._followed: dict[int, _Followed] = {}
         self._pending: dict[str, list[tuple[_Followed, _Pending]]] = {}
-        self._parked: dict[str, Callable[[], None]] = {}
+        self._parked: dict[str, _Parked] = {}
         self._tickets = 0
 
     def __len__(self) -> int:
@@ -92,35 +101,21 @@ class OwnWrites:
 
     # --- what the controller asks -----------------------------------------------------------
 
-    def wait_s(self, key: str) -> float | None:
-        """None: go ahead. Else seconds after which to ask again, if nothing was heard before.
-
-        Asks for a relist when the bound has passed.
-        """
-        pending = self._pending.get(key)
-        if not pending:
-            return None
-        now_s = self._clock.monotonic_s()
-        for followed, item in pending:
-            if now_s - item.since_s >= self._bound_s:
-                log.warning(
-                    "our own write does not show, listing again",
-                    key=key,
-                    object=item.object_key,
-                    resource=followed.informer.resource.plural,
-                    waited_s=round(now_s - item.since_s, 3),
-                )
-                item.since_s = now_s
-                followed.informer.relist()
-        oldest_s = min(item.since_s for _, item in pending)
-        return max(0.0, oldest_s + self._bound_s - now_s)
+    def is_settled(self, key: str) -> bool:
+        """Whether a pass on this key may start."""
+        return key not in self._pending
 
     def when_settled(self, key: str, call: Callable[[], None]) -> None:
         """Call once nothing is pending for `key` any more; a later call replaces an earlier."""
-        if key in self._pending:
-            self._parked[key] = call
-        else:
+        if key not in self._pending:
             call()
+            return
+        parked = self._parked.get(key)
+        if parked is None:
+            self._parked[key] = _Parked(call)
+            self._set_alarm(key)
+        else:
+            parked.call = call
 
     # --- inside -----------------------------------------------------------------------------
 
@@ -151,6 +146,28 @@ class OwnWrites:
         if informer.lists_done != followed.lists_done:
             followed.lists_done = informer.lists_done
             self._listed(followed)
+
+    def _set_alarm(self, key: str) -> None:
+        oldest_s = min(item.since_s for _, item in self._pending[key])
+        wait_s = max(0.0, oldest_s + self._bound_s - self._clock.monotonic_s())
+        loop = asyncio.get_running_loop()
+        self._parked[key].alarm = loop.call_later(wait_s, self._overdue, key)
+
+    def _overdue(self, key: str) -> None:
+        now_s = self._clock.monotonic_s()
+        for followed, item in self._pending[key]:
+            # The loop's timer and the clock may differ by a rounding.
+            if now_s - item.since_s >= self._bound_s - 0.01:
+                log.warning(
+                    "our own write does not show, listing again",
+                    key=key,
+                    object=item.object_key,
+                    resource=followed.informer.resource.plural,
+                    waited_s=round(now_s - item.since_s, 3),
+                )
+                item.since_s = now_s
+                followed.informer.relist()
+        self._set_alarm(key)
 
     def _listed(self, followed: _Followed) -> None:
         """A whole list that began after the write has the last word."""
@@ -189,9 +206,11 @@ class OwnWrites:
             self._pending[pending.key] = left
             return
         self._pending.pop(pending.key, None)
-        call = self._parked.pop(pending.key, None)
-        if call is not None:
-            call()
+        parked = self._parked.pop(pending.key, None)
+        if parked is not None:
+            if parked.alarm is not None:
+                parked.alarm.cancel()
+            parked.call()
 
 
 def _still_there(informer: Informer[Any], object_key: str, uid: str) -> bool:

@@ -58,7 +58,7 @@ class WorkQueue:
             OrderedDict(),  # not urgent
         )
         self._dirty: dict[str, bool] = {}  # must be worked on (again): is it urgent?
-        self._processing: dict[str, float] = {}  # since when
+        self._processing: dict[str, tuple[float, bool]] = {}  # since when; is it urgent?
         self._failures: dict[str, int] = {}
         self._timers: dict[str, _Timer] = {}
         self._heap: list[tuple[float, int, str, _Timer]] = []
@@ -159,15 +159,14 @@ class WorkQueue:
                 raise
         key, since_s = self._pop()
         now_s = self._clock.monotonic_s()
-        del self._dirty[key]
-        self._processing[key] = now_s
+        self._processing[key] = (now_s, self._dirty.pop(key))
         if self._metrics is not None:
             self._metrics.queue_s.observe(now_s - since_s)
         return key
 
     def done(self, key: str) -> None:
         """The pass on this key is over. If it was added meanwhile, it waits again now."""
-        begin_s = self._processing.pop(key)
+        begin_s, _ = self._processing.pop(key)
         if self._metrics is not None:
             self._metrics.work_s.observe(self._clock.monotonic_s() - begin_s)
         urgent = self._dirty.get(key)
@@ -199,17 +198,21 @@ class WorkQueue:
             self._drained.append(waiter)
             await waiter
 
+    def is_urgent(self, key: str) -> bool:
+        """Whether the pass that runs on this key was an urgent one."""
+        return self._processing.get(key, (0.0, False))[1]
+
     # --- what metrics ask -----------------------------------------------------------------
 
     def unfinished_s(self) -> float:
         """Seconds of work in progress."""
         now_s = self._clock.monotonic_s()
-        return sum(now_s - begin_s for begin_s in self._processing.values())
+        return sum(now_s - begin_s for begin_s, _ in self._processing.values())
 
     def longest_s(self) -> float:
         """The age of the oldest pass that has not ended."""
         now_s = self._clock.monotonic_s()
-        return max((now_s - begin_s for begin_s in self._processing.values()), default=0.0)
+        return max((now_s - begin_s for begin_s, _ in self._processing.values()), default=0.0)
 
     # --- inside ---------------------------------------------------------------------------
 
