@@ -94,7 +94,7 @@ def parse_config_url(text: str, *, force_ghes: bool = False) -> ConfigUrl:
     """
     trimmed = text.strip().strip("/")
     scheme, host, port, path = _split(trimmed)
-    parts = [part for part in unquote(path).strip("/").split("/")]
+    parts = unquote(path).strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts) or len(parts) > 2:
         raise InvalidConfigUrl(
             "invalid config URL, should point to an enterprise, org, or repository: "
@@ -123,9 +123,7 @@ def _with_names(place: ConfigUrl, parts: list[str]) -> ConfigUrl:
         scope, names = Scope.ENTERPRISE, {"enterprise": second}
     elif second:
         scope, names["repository"] = Scope.REPOSITORY, second
-    return ConfigUrl(
-        place.text, place.scheme, place.host, place.port, scope, place.hosted, **names
-    )
+    return ConfigUrl(place.text, place.scheme, place.host, place.port, scope, place.hosted, **names)
 
 
 def _split(text: str) -> tuple[str, str, int | None, str]:

@@ -3,6 +3,8 @@
     ScaleSetError
     ├── InvalidConfigUrl       the config URL names no enterprise, organization or repository
     ├── InvalidCredentials     a key that cannot be read; found before anything is sent
+    ├── InvalidCertificate     extra root certificates that are none
+    ├── InvalidProxy           a proxy URL that cannot be used
     ├── Unavailable            no usable answer in time; the call may have taken effect
     │   └── RateLimited        429, or 403 with rate-limit headers, past what we wait for
     ├── BadAnswer              a success status with a body that cannot be used; as Unavailable
@@ -18,7 +20,8 @@
         └── QueueTokenExpired  401 of the queue that survived one refresh
 
 All carry what GitHub said: status, activity id, request id, exception name, attempts, body
-(cut to 4 KiB, secrets never in it because none is ever sent back).
+(cut to 4 KiB, secrets never in it because none is ever sent back). Which answer becomes
+which error is `failures.py`.
 Source: contract github-service-and-listener 2.1, W9, W23-W25.
 """
 
@@ -57,8 +60,21 @@ class InvalidCredentials(ScaleSetError):
     """A private key or id that cannot be used."""
 
 
+class InvalidCertificate(ScaleSetError):
+    """Extra root certificates that are none."""
+
+
+class InvalidProxy(ScaleSetError):
+    """A proxy URL that cannot be used; the text never contains its user info."""
+
+
 class Unavailable(ScaleSetError):
-    """No usable answer in time; the call may have taken effect."""
+    """No usable answer in time; the call may have taken effect, unless `sent` is False."""
+
+    def __init__(self, message: str, answer: Answer | None = None, *, sent: bool = True) -> None:
+        """`sent`: False only when no attempt got as far as the other side."""
+        super().__init__(message, answer)
+        self.sent = sent
 
 
 class RateLimited(Unavailable):

@@ -1,0 +1,175 @@
+"""The real network behind the `Transport` seam: aiohttp, its proxies, its TLS.
+
+The only file of `scaleset/` that knows the HTTP library; its exceptions end here. Where
+names resolve to and how connections are made can be handed in, so that hosted names such
+as `api.github.com` can live on loopback and a test's network in no socket at all.
+
+Contract: github-service-and-listener 3.3, 3.4.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+import yarl
+from aiohttp.abc import AbstractResolver
+
+from runnerscale.scaleset.errors import InvalidProxy
+from runnerscale.scaleset.proxy import ProxyRules, ProxyServer
+from runnerscale.scaleset.transport import (
+    BODY_MAX_BYTES,
+    CertificateRefused,
+    NoAnswer,
+    NotReached,
+    ProxyRefused,
+    Request,
+    Response,
+    UnusableRequest,
+)
+from runnerscale.scaleset.trust import tls_context
+
+CONNECT_S = 10.0  # within an attempt's 30: a dead address is then known to have got nothing
+KEEP_ALIVE_S = 90.0
+
+# Given the TLS context to use (True: the library's own), makes what opens connections.
+ConnectorFactory = Callable[[ssl.SSLContext | bool], aiohttp.BaseConnector]
+ResolverFactory = Callable[[], AbstractResolver]
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """How to get to GitHub; nothing in it is about who we are."""
+
+    proxies: ProxyRules = field(default_factory=ProxyRules)
+    root_ca_pem: str = ""
+    verify_tls: bool = True
+    resolver: ResolverFactory | None = None
+    connector: ConnectorFactory | None = None  # wins over `resolver`
+    body_max_bytes: int = BODY_MAX_BYTES
+
+
+class AiohttpTransport:
+    """One connection pool. Opened by the first request, inside the running loop."""
+
+    def __init__(self, options: NetworkOptions | None = None) -> None:
+        """Check the options; open nothing.
+
+        Raises:
+            InvalidCertificate: `root_ca_pem` holds none.
+            InvalidProxy: a proxy's URL cannot be used.
+        """
+        self._options = options or NetworkOptions()
+        self._options.proxies.checked()
+        self.has_proxy = self._options.proxies.configured
+        self.has_root_ca = bool(self._options.root_ca_pem.strip())
+        # Reading the system's store costs milliseconds: only where http:// may not be enough.
+        self._tls: ssl.SSLContext | None = self._tls_context() if self.has_root_ca else None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: Request, *, timeout_s: float) -> Response:
+        """The whole response, body included, within `timeout_s`; see `Transport`."""
+        session = self._opened()
+        with _mapped_faults(timeout_s):
+            proxy = self._options.proxies.server_for(request.url)
+            async with (
+                asyncio.timeout(timeout_s),
+                session.request(
+                    request.method,
+                    yarl.URL(request.url, encoded=True),
+                    headers=request.headers,
+                    data=request.body,
+                    allow_redirects=False,
+                    proxy=proxy.url if proxy else None,
+                    proxy_auth=_proxy_auth(proxy) if proxy else None,
+                ) as response,
+            ):
+                body, fault = await self._read(response)
+        return Response(
+            status=response.status,
+            reason=response.reason or "",
+            headers={name.lower(): value for name, value in response.headers.items()},
+            body=body,
+            body_fault=fault,
+        )
+
+    async def close(self) -> None:
+        """Let the connections go. A later request opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=self._connector(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("Accept", "Content-Type", "User-Agent"),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                trust_env=False,
+            )
+        return self._session
+
+    def _connector(self) -> aiohttp.BaseConnector:
+        if self._tls is None:
+            self._tls = self._tls_context()
+        if self._options.connector is not None:
+            return self._options.connector(self._tls)
+        resolver = self._options.resolver() if self._options.resolver else None
+        # No limit here: how many calls a host gets at once is `limits.py`'s to say.
+        return aiohttp.TCPConnector(
+            ssl=self._tls, resolver=resolver, limit=0, keepalive_timeout=KEEP_ALIVE_S
+        )
+
+    def _tls_context(self) -> ssl.SSLContext:
+        return tls_context(root_ca_pem=self._options.root_ca_pem, verify=self._options.verify_tls)
+
+    async def _read(self, response: aiohttp.ClientResponse) -> tuple[bytes, str]:
+        """The body and what kept us from reading it, one of the two empty."""
+        body = bytearray()
+        limit_bytes = self._options.body_max_bytes
+        try:
+            async for chunk in response.content.iter_chunked(65536):
+                body += chunk
+                if len(body) > limit_bytes:
+                    response.close()
+                    return b"", f"the body is larger than {limit_bytes} bytes"
+        except (aiohttp.ClientError, OSError) as error:
+            return b"", f"{type(error).__name__}: {error}"
+        return bytes(body), ""
+
+
+def _proxy_auth(server: ProxyServer) -> aiohttp.BasicAuth | None:
+    if not server.username and server.password is None:
+        return None
+    password = "" if server.password is None else server.password.reveal()
+    return aiohttp.BasicAuth(server.username, password, encoding="utf-8")
+
+
+@contextmanager
+def _mapped_faults(timeout_s: float) -> Iterator[None]:
+    """The library's exceptions become the seam's own, the most telling first."""
+    try:
+        yield
+    except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
+        raise CertificateRefused(f"certificate refused: {_cause(error)}") from error
+    except aiohttp.ClientHttpProxyError as error:
+        raise ProxyRefused(f"the proxy answered {error.status} {error.message}") from error
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise NotReached(f"not reached: {_cause(error)}") from error
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, InvalidProxy) as error:
+        raise UnusableRequest(f"the address cannot be used ({type(error).__name__})") from error
+    except (aiohttp.ClientError, OSError) as error:
+        if isinstance(error, TimeoutError):
+            raise NoAnswer(f"no answer within {timeout_s:g} s") from error
+        raise NoAnswer(f"no answer: {_cause(error)}") from error
+    except ValueError as error:  # a header or method with a line break in it
+        raise UnusableRequest("a header or the method cannot be sent") from error
+
+
+def _cause(error: BaseException) -> str:
+    """What happened, without the connection's own address book (hosts of proxies, ports)."""
+    inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None)
+    return str(inner or error) or type(error).__name__

@@ -1,0 +1,60 @@
+"""Whom we trust over TLS: the machine's own store, and root certificates added to it.
+
+Contract: github-service-and-listener 3.3, 3.4 (T80, T176).
+"""
+
+import re
+import ssl
+
+from runnerscale.scaleset.errors import InvalidCertificate
+
+_BLOCK = re.compile(
+    r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
+)
+
+
+def tls_context(*, root_ca_pem: str = "", verify: bool = True) -> ssl.SSLContext:
+    """A client's TLS context.
+
+    Args:
+        root_ca_pem: certificates trusted beside the system's. Blocks that cannot be read are
+            skipped as long as one can; an intermediate alone is enough for what it signed.
+        verify: False trusts everybody. For experiments only.
+
+    Raises:
+        InvalidCertificate: there is a text, but no certificate in it.
+    """
+    context = ssl.create_default_context()
+    if root_ca_pem.strip():
+        _add(context, root_ca_pem)
+    # Private CAs often lack extensions that newer Pythons insist on; Go does not.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def check_root_ca(root_ca_pem: str) -> None:
+    """Say now, not at the first call, that a text holds no certificate.
+
+    Raises:
+        InvalidCertificate: there is a text, but no certificate in it.
+    """
+    if root_ca_pem.strip():
+        _add(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), root_ca_pem)
+
+
+def _add(context: ssl.SSLContext, pem: str) -> None:
+    added, why = 0, "no BEGIN CERTIFICATE line"
+    for block in _BLOCK.findall(pem):
+        try:
+            context.load_verify_locations(cadata=block)
+            added += 1
+        except (ssl.SSLError, ValueError) as error:
+            why = str(error)
+    if not added:
+        raise InvalidCertificate(
+            f"failed to parse root certificate: {why}. Give one or more certificates in PEM form"
+        )
