@@ -18,8 +18,6 @@ Only files here; what they mean for a pod is `system_processes.py`.
 import contextlib
 import os
 import shutil
-import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,6 +42,7 @@ class StartingRecord(msgspec.Struct, frozen=True):
 
     boot_id: str
     at_s: float
+    earlier: int = 0  # how often the container was started before
 
 
 class ClaimedRecord(msgspec.Struct, frozen=True):
@@ -85,10 +84,10 @@ class AttemptFolder:
         """n."""
         return int(self.path.name)
 
-    def begin(self, boot_id: str, at_s: float) -> None:
+    def begin(self, record: StartingRecord) -> None:
         """Make it, durably: from here on it may have started."""
         self.path.mkdir(parents=True, mode=0o700)
-        write_durably(self.path / "starting.json", StartingRecord(boot_id, at_s))
+        write_durably(self.path / "starting.json", record)
         sync_folder(self.path)
         sync_folder(self.path.parent)
 
@@ -130,7 +129,12 @@ class AttemptFolder:
 
     def note_kill_reason(self, reason: str) -> None:
         """Before the kill."""
-        (self.path / "kill_reason").write_text(reason)
+        with contextlib.suppress(OSError):
+            (self.path / "kill_reason").write_text(reason)
+
+    def note_lost(self, record: ExitRecord) -> None:
+        """Nobody was there to see how it ended: from now on this is how."""
+        write_durably(self.path / "exit.json", record)
 
 
 class NodeFolder:
@@ -162,6 +166,11 @@ class NodeFolder:
         folder = self.pod(uid) / "containers" / container
         numbered = [path for path in entries(folder) if path.name.isdigit()]
         return [AttemptFolder(path) for path in sorted(numbered, key=lambda path: int(path.name))]
+
+    def prune(self, uid: str, container: str) -> None:
+        """Forget all but the newest attempt and the one before it."""
+        for attempt in self.attempts(uid, container)[:-2]:
+            _remove_tree(attempt.path)
 
     def new_attempt(self, uid: str, container: str) -> AttemptFolder:
         """The next number; nothing is made yet."""
@@ -196,11 +205,11 @@ class NodeFolder:
         doomed.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with contextlib.suppress(FileNotFoundError):
             folder.rename(doomed)
-        shutil.rmtree(doomed, onerror=_open_and_retry)
+        _remove_tree(doomed)
 
     def remove_leftovers(self) -> None:
         """What an earlier agent had begun to remove."""
-        shutil.rmtree(self.path / "removed", onerror=_open_and_retry)
+        _remove_tree(self.path / "removed")
 
 
 def write_durably(path: Path, record: msgspec.Struct) -> None:
@@ -252,10 +261,12 @@ def entries(folder: Path) -> list[Path]:
         return []
 
 
-def _open_and_retry(call: Callable[..., object], path: str, _problem: object) -> None:
-    """A job may have left folders without the right to write: take it back and try again."""
-    with contextlib.suppress(OSError):
-        for place in (Path(path).parent, Path(path)):
-            if stat.S_ISDIR(place.lstat().st_mode):
-                place.chmod(0o700)
-        call(path)
+def _remove_tree(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        return
+    # A job may have left folders without the right to write: take it back and try again.
+    for place, _folders, _files in os.walk(folder):
+        with contextlib.suppress(OSError):
+            Path(place).chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)

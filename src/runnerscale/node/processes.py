@@ -66,6 +66,7 @@ class ProcessSpec:
     env: Mapping[str, str] = field(repr=False)
     working_dir: str = ""
     mounts: tuple[MountRequest, ...] = ()
+    earlier: int = 0  # how often this container was started before
 
 
 class StartFailed(Exception):
@@ -99,8 +100,11 @@ class Process(Protocol):
         """SIGTERM to the container's process group; nothing if it has ended."""
         ...
 
-    def kill(self) -> None:
-        """SIGKILL to everything of the container; nothing if it has ended."""
+    def kill(self, *, reason: str = "") -> None:
+        """SIGKILL to everything of the container; nothing if it has ended.
+
+        `reason`: what the exit status shall say, such as OOMKilled, if this is what ends it.
+        """
         ...
 
 

@@ -1,0 +1,368 @@
+"""The real machine behind `processes.py`: folders, volumes, and processes below a shim.
+
+Files and fsync are done in threads, so that a slow disk does not hold up the other pods. What
+the files mean after a crash is decided here: an attempt that may have started counts as started.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from runnerscale.core.clock import Clock
+from runnerscale.node import process_identity, volume_files
+from runnerscale.node.attempt_files import (
+    AttemptFolder,
+    ExitRecord,
+    NodeFolder,
+    StartingRecord,
+    exit_status,
+)
+from runnerscale.node.config import MountMode, NodeConfig
+from runnerscale.node.log_files import LogReader
+from runnerscale.node.mounts import (
+    Bind,
+    There,
+    plan_steps,
+    rewrite,
+    rewrite_argument,
+    rewrite_environment,
+)
+from runnerscale.node.processes import (
+    CODE_KILLED,
+    CommandResult,
+    ExitStatus,
+    PodRef,
+    Process,
+    ProcessSpec,
+    RecoveredContainer,
+    RecoveredPod,
+    StartFailed,
+    VolumeFile,
+)
+from runnerscale.node.spawner import Spawner, SpawnerLost
+
+log = structlog.get_logger(__name__)
+
+START_TIMEOUT_S = 60.0  # mounts on a slow filesystem; a start takes milliseconds
+LOST_REASON = "ContainerStatusUnknown"
+LOST_MESSAGE = "The container could not be located when the node agent looked for it"
+
+
+class ShimProcess:
+    """A container attempt below its shim. Implements `processes.Process`."""
+
+    def __init__(self, attempt: AttemptFolder, *, started_s: float, clock: Clock) -> None:
+        """`watch` or `settle` follows."""
+        self.started_s = started_s
+        self.exit: ExitStatus | None = None
+        self._attempt = attempt
+        self._clock = clock
+        self._shim: int | None = None  # pidfd
+        self._calls: list[Callable[[], None]] = []
+
+    def on_exit(self, call: Callable[[], None]) -> None:
+        """See `processes.Process`."""
+        if self.exit is not None:
+            call()
+        else:
+            self._calls.append(call)
+
+    def terminate(self) -> None:
+        """See `processes.Process`."""
+        if self._shim is not None:
+            process_identity.send(self._shim, signal.SIGTERM)
+
+    def kill(self, *, reason: str = "") -> None:
+        """See `processes.Process`."""
+        if self._shim is not None:
+            if reason:
+                self._attempt.note_kill_reason(reason)
+            process_identity.send(self._shim, signal.SIGUSR1)
+
+    def watch(self, shim: int | None) -> None:
+        """Follow the shim; None: it is gone already."""
+        if shim is None:
+            self.settle()
+            return
+        self._shim = shim
+        asyncio.get_running_loop().add_reader(shim, self.settle)
+
+    def settle(self) -> None:
+        """The shim has ended: read what it wrote; if it could not, the end is unknown."""
+        self.release()
+        record = self._attempt.ended()
+        if record is None:
+            record = ExitRecord(
+                CODE_KILLED,
+                reason=LOST_REASON,
+                message=LOST_MESSAGE,
+                started_s=self.started_s,
+                finished_s=self._clock.now_s(),
+            )
+            self._attempt.note_lost(record)
+        self.exit = exit_status(record, self._attempt.kill_reason())
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+
+    def release(self) -> None:
+        """Stop following; the container goes on."""
+        if self._shim is not None:
+            asyncio.get_running_loop().remove_reader(self._shim)
+            os.close(self._shim)
+            self._shim = None
+
+
+class SystemProcesses:
+    """Implements `processes.ProcessStarter` on this machine."""
+
+    def __init__(self, folder: Path, *, config: NodeConfig, clock: Clock) -> None:
+        """`folder`: the node's data folder; made when needed."""
+        self._folder = NodeFolder(folder)
+        self._config = config
+        self._clock = clock
+        self._spawner = Spawner(clock)
+        self._boot_id = process_identity.boot_id()
+        self._namespaces: bool | None = None  # not asked yet
+        self._watched: list[ShimProcess] = []
+
+    async def recover(self) -> Sequence[RecoveredPod]:
+        """See `processes.ProcessStarter`."""
+        await asyncio.to_thread(self._folder.remove_leftovers)
+        found = []
+        for record in await asyncio.to_thread(self._folder.admitted):
+            pod = PodRef(record.namespace, record.name, record.uid)
+            names = self._folder.containers(pod.uid)
+            containers = {name: self._recover_container(pod, name) for name in names}
+            found.append(RecoveredPod(pod, record.grace_s, containers))
+        return found
+
+    async def admit(self, pod: PodRef, *, grace_s: int) -> None:
+        """See `processes.ProcessStarter`."""
+        await asyncio.to_thread(self._folder.admit, pod, grace_s)
+
+    async def write_volume(
+        self, pod: PodRef, volume: str, files: Mapping[str, VolumeFile] | None
+    ) -> None:
+        """See `processes.ProcessStarter`."""
+        folder = self._folder.volume(pod.uid, volume)
+        await asyncio.to_thread(volume_files.write_volume, folder, files)
+
+    async def start(self, spec: ProcessSpec) -> Process:
+        """See `processes.ProcessStarter`."""
+        details = await self._details(spec)
+        try:
+            attempt = await asyncio.to_thread(self._begin, spec)
+        except OSError as error:
+            raise StartFailed("CreateContainerError", _said(error)) from error
+        details |= {
+            "folder": str(attempt.path),
+            "stage": str(attempt.path / "root"),
+            "log_max_bytes": self._config.log_file_max_bytes,
+        }
+        try:
+            answer = await self._spawner.ask("start", details, timeout_s=START_TIMEOUT_S)
+        except (SpawnerLost, OSError) as error:
+            return await self._after_silence(attempt, str(error))
+        if "error" in answer:
+            return self._after_refusal(attempt, answer)
+        return self._follow(attempt, started_s=float(answer["started_s"]))
+
+    async def run_beside(
+        self, spec: ProcessSpec, argv: Sequence[str], *, timeout_s: float
+    ) -> CommandResult:
+        """See `processes.ProcessStarter`."""
+        details = await self._details(spec)
+        stage = self._folder.pod(spec.pod.uid) / "stage"
+        stage.mkdir(exist_ok=True)
+        details |= {"argv": list(argv), "stage": str(stage), "timeout_s": timeout_s}
+        try:
+            answer = await self._spawner.ask("run", details, timeout_s=timeout_s + 10)
+        except (SpawnerLost, OSError) as error:
+            raise StartFailed("ExecFailed", str(error)) from error
+        if "error" in answer:
+            raise StartFailed("ExecFailed", answer["error"])
+        return CommandResult(int(answer["code"]), answer["said"])
+
+    def log_tail(self, pod: PodRef, container: str, *, lines: int, max_bytes: int) -> str:
+        """See `processes.ProcessStarter`."""
+        attempts = self._folder.attempts(pod.uid, container)
+        if not attempts:
+            return ""
+        return LogReader(attempts[-1].path).tail(lines=lines, max_bytes=max_bytes)
+
+    async def remove(self, pod: PodRef) -> None:
+        """See `processes.ProcessStarter`."""
+        await asyncio.to_thread(self._folder.remove, pod.uid)
+
+    async def close(self) -> None:
+        """See `processes.ProcessStarter`."""
+        for process in self._watched:
+            process.release()
+        self._watched.clear()
+        self._spawner.close()
+
+    async def mount_problem(self) -> str:
+        """Empty if containers can have mount namespaces here, else why not."""
+        scratch = self._folder.path / "scratch"
+        scratch.mkdir(parents=True, exist_ok=True)
+        try:
+            answer = await self._spawner.ask("probe", {"folder": str(scratch)}, timeout_s=10)
+        except (SpawnerLost, OSError) as error:
+            return str(error)
+        return str(answer.get("said", answer.get("error", "")))
+
+    # --- starting --------------------------------------------------------------------------
+
+    def _begin(self, spec: ProcessSpec) -> AttemptFolder:
+        attempt = self._folder.new_attempt(spec.pod.uid, spec.container)
+        attempt.begin(StartingRecord(self._boot_id, self._clock.now_s(), earlier=spec.earlier))
+        (attempt.path / "root").mkdir()
+        self._folder.prune(spec.pod.uid, spec.container)
+        return attempt
+
+    async def _details(self, spec: ProcessSpec) -> dict[str, Any]:
+        namespaced = await self._uses_namespaces()
+        try:
+            return await asyncio.to_thread(self._details_now, spec, namespaced)
+        except OSError as error:
+            raise StartFailed("CreateContainerError", _said(error)) from error
+
+    def _details_now(self, spec: ProcessSpec, namespaced: bool) -> dict[str, Any]:
+        binds = self._binds(spec)
+        own = self._folder.work(spec.pod.uid, spec.container)
+        own.mkdir(parents=True, exist_ok=True)
+        cwd = spec.working_dir or str(own)
+        if not Path(rewrite(cwd, binds)).exists():
+            binds = [*binds, Bind(str(own), cwd)]  # an image would have this folder
+        if not binds or namespaced:
+            steps = plan_steps(binds, lookup=_lookup, resolve=os.path.realpath) if binds else None
+            return {
+                "argv": list(spec.argv),
+                "env": dict(spec.env),
+                "cwd": cwd,
+                "steps": steps and [[step.do, step.path, step.source] for step in steps],
+            }
+        return {
+            "argv": [rewrite_argument(argument, binds) for argument in spec.argv],
+            "env": rewrite_environment(spec.env, binds),
+            "cwd": rewrite(cwd, binds),
+            "steps": None,
+        }
+
+    def _binds(self, spec: ProcessSpec) -> list[Bind]:
+        binds = []
+        for mount in spec.mounts:
+            if mount.host_path:
+                source = Path(mount.host_path)
+            else:
+                source = self._folder.volume(spec.pod.uid, mount.volume)
+            if mount.sub_path:
+                source = (source / mount.sub_path).resolve()
+                if not source.exists() and not mount.read_only:
+                    source.mkdir(parents=True)
+            if not source.exists():
+                raise StartFailed(
+                    "CreateContainerConfigError",
+                    f'volume "{mount.volume}" has no {mount.sub_path or mount.host_path!r}',
+                )
+            binds.append(Bind(str(source), mount.path, read_only=mount.read_only))
+        return binds
+
+    async def _uses_namespaces(self) -> bool:
+        if self._config.mounts is MountMode.REWRITE:
+            return False
+        if self._namespaces is None:
+            problem = await self.mount_problem()
+            self._namespaces = not problem
+            if problem:
+                log.info("containers get no mount namespace", problem=problem)
+        if not self._namespaces and self._config.mounts is MountMode.NAMESPACE:
+            raise StartFailed(
+                "CreateContainerError",
+                "this machine allows no mount namespace; set mounts to auto or rewrite",
+            )
+        return self._namespaces
+
+    def _after_refusal(self, attempt: AttemptFolder, answer: dict[str, Any]) -> Process:
+        if answer.get("stage") == "exec":
+            # As with a container runtime: an attempt that ended at once, with StartError.
+            process = ShimProcess(attempt, started_s=self._clock.now_s(), clock=self._clock)
+            process.settle()
+            return process
+        attempt.take(self._clock.now_s())
+        raise StartFailed("CreateContainerError", str(answer["error"]))
+
+    async def _after_silence(self, attempt: AttemptFolder, why: str) -> Process:
+        now_s = self._clock.now_s()
+        if await asyncio.to_thread(attempt.take, now_s):
+            raise StartFailed("CreateContainerError", f"the spawner is gone: {why}")
+        return self._follow(attempt, started_s=now_s)
+
+    def _follow(self, attempt: AttemptFolder, *, started_s: float) -> Process:
+        claimed = attempt.claimed()
+        shim = process_identity.open_process(claimed.shim_pid, claimed.ticks) if claimed else None
+        process = ShimProcess(attempt, started_s=started_s, clock=self._clock)
+        process.watch(shim)
+        self._watched = [other for other in self._watched if other.exit is None]
+        self._watched.append(process)
+        return process
+
+    # --- after a restart -------------------------------------------------------------------
+
+    def _recover_container(self, pod: PodRef, container: str) -> RecoveredContainer:
+        started = []
+        for attempt in self._folder.attempts(pod.uid, container):
+            if self._may_have_started(attempt):
+                started.append(attempt)
+        if not started:
+            return RecoveredContainer(attempts=0, latest=None)
+        newest = started[-1]
+        begun = newest.starting()
+        before = started[-2].ended() if len(started) > 1 else None
+        return RecoveredContainer(
+            attempts=(begun.earlier if begun else 0) + 1,
+            latest=self._recover_attempt(newest),
+            previous=exit_status(before, started[-2].kill_reason()) if before else None,
+        )
+
+    def _may_have_started(self, attempt: AttemptFolder) -> bool:
+        ended = attempt.ended()
+        if ended is not None:
+            return ended.stage != "prepare"
+        claimed = attempt.claimed()
+        if claimed is not None:
+            return claimed.shim_pid != 0
+        begun = attempt.starting()
+        if begun is None:
+            return False  # not even announced: the shim was never asked
+        # Taking it keeps a late shim out. After a reboot the claim itself may have been lost.
+        return not attempt.take(self._clock.now_s()) or begun.boot_id != self._boot_id
+
+    def _recover_attempt(self, attempt: AttemptFolder) -> Process:
+        claimed, running, begun = attempt.claimed(), attempt.running(), attempt.starting()
+        started_s = running.started_s if running else claimed.at_s if claimed else 0.0
+        process = ShimProcess(attempt, started_s=started_s, clock=self._clock)
+        same_boot = begun is not None and begun.boot_id == self._boot_id
+        shim = None
+        if attempt.ended() is None and claimed and claimed.shim_pid and same_boot:
+            shim = process_identity.open_process(claimed.shim_pid, claimed.ticks)
+        process.watch(shim)
+        self._watched.append(process)
+        return process
+
+
+def _lookup(path: str) -> There:
+    real = Path(path)
+    if not real.exists():
+        return There.NOTHING
+    return There.FOLDER if real.is_dir() else There.FILE
+
+
+def _said(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
