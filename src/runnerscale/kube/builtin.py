@@ -5,7 +5,7 @@ Never PUT one of these; what is created or patched is built as a plain mapping.
 
 import msgspec
 
-from runnerscale.kube.objects import Condition, KubeObject
+from runnerscale.kube.objects import NO_RAW, Condition, KubeObject
 from runnerscale.kube.resource import Resource
 
 
@@ -71,12 +71,12 @@ class PodStatus(msgspec.Struct, rename="camel", gc=False):
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
 
 
-class EnvVar(msgspec.Struct, rename="camel", gc=False):
+class EnvVar(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """Name, and where the value comes from (the sources stay raw)."""
 
     name: str
     value: str | None = None
-    value_from: msgspec.Raw | None = None
+    value_from: msgspec.Raw = NO_RAW
 
 
 class Container(msgspec.Struct, rename="camel", gc=False):

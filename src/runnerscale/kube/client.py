@@ -359,6 +359,20 @@ class KubeClient:
             async for line in stream.lines():
                 yield decode(line)
 
+    async def bind_pod(
+        self, namespace: str, name: str, *, node: str, uid: str, timeout_s: float | None = None
+    ) -> None:
+        """Place a pod on a node. `Conflict` if it has one already, or is another of that name."""
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = _one(PODS, namespace, name, "binding")
+        body = msgspec.json.encode(binding)
+        await self._calls.call("POST", path, body=body, timeout_s=timeout_s)
+
     async def get_raw(
         self,
         path: str,

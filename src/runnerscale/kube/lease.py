@@ -113,7 +113,7 @@ class LeaderLease:
     async def _hold(self, work: Callable[[], Awaitable[None]]) -> bool:
         """True: the work ended by itself. False: the lease was lost and the work has ended."""
         self._set_leading(True)
-        task = asyncio.ensure_future(_as_coroutine(work))
+        task = asyncio.create_task(_as_coroutine(work))
         try:
             await self._renew_while(task)
             ended = task.done()
@@ -127,7 +127,7 @@ class LeaderLease:
             task.result()  # what it raised is the caller's
         return ended
 
-    async def _renew_while(self, task: "asyncio.Future[None]") -> None:
+    async def _renew_while(self, task: "asyncio.Task[None]") -> None:
         """Return when the task has ended, or the lease is lost."""
         while True:
             await asyncio.wait([task], timeout=max(0.0, min(self._retry_s, self._left_s())))
@@ -149,7 +149,7 @@ class LeaderLease:
     def _left_s(self) -> float:
         return self._renewed_s + self._renew_deadline_s - self._clock.monotonic_s()
 
-    async def _end(self, task: "asyncio.Future[None]") -> None:
+    async def _end(self, task: "asyncio.Task[None]") -> None:
         """Cancel the work and wait for it, but not longer than the lease is ours for sure."""
         if task.done():
             return

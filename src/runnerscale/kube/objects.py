@@ -12,6 +12,11 @@ from typing import Any
 import msgspec
 
 
+# What a raw field holds when the object has none. Not None: msgspec reads `Raw | None` as null
+# only. An empty Raw is left out when it is written, in structs that omit defaults.
+NO_RAW = msgspec.Raw(b"")
+
+
 class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, gc=False, frozen=True):
     """Who owns an object; garbage collection follows it."""
 
@@ -63,9 +68,9 @@ class KubeObject(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
 class AnyObject(KubeObject, gc=False):
     """An object of any kind with the well-known sections kept as raw JSON."""
 
-    spec: msgspec.Raw | None = None
-    status: msgspec.Raw | None = None
-    data: msgspec.Raw | None = None
+    spec: msgspec.Raw = NO_RAW
+    status: msgspec.Raw = NO_RAW
+    data: msgspec.Raw = NO_RAW
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ def _value_copier(info: inspect.Type, depth: int) -> Callable[[Any], Any] | None
         return None
     if isinstance(info, inspect.RawType):
         return _copy_raw
+    if isinstance(info, inspect.Metadata):  # Annotated[...]
+        return _value_copier(info.type, depth)
     if isinstance(info, inspect.UnionType):
         found = [copier for part in info.types if (copier := _value_copier(part, depth - 1))]
         return found[0] if found else None
@@ -50,7 +52,9 @@ def _value_copier(info: inspect.Type, depth: int) -> Callable[[Any], Any] | None
 
 
 def _copy_raw(value: Any) -> Any:
-    return value.copy() if isinstance(value, msgspec.Raw) else value
+    if isinstance(value, msgspec.Raw) and memoryview(value).nbytes:
+        return value.copy()
+    return value
 
 
 def _struct_copier(info: inspect.StructType, depth: int) -> Callable[[Any], Any] | None:
