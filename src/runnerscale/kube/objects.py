@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-
 # What a raw field holds when the object has none. Not None: msgspec reads `Raw | None` as null
 # only. An empty Raw is left out when it is written, in structs that omit defaults.
 NO_RAW = msgspec.Raw(b"")

@@ -26,6 +26,7 @@ from runnerscale.kube.versions import number_of
 
 log = structlog.get_logger(__name__)
 
+EARLY_S = 0.001  # alarms ring by rounded clocks
 BOUND_S = 10.0  # a watch delivers within milliseconds; a busy API server within a second or two
 
 
@@ -156,8 +157,7 @@ class OwnWrites:
     def _overdue(self, key: str) -> None:
         now_s = self._clock.monotonic_s()
         for followed, item in self._pending[key]:
-            # The loop's timer and the clock may differ by a rounding.
-            if now_s - item.since_s >= self._bound_s - 0.01:
+            if now_s - item.since_s >= self._bound_s - EARLY_S:
                 log.warning(
                     "our own write does not show, listing again",
                     key=key,

@@ -21,6 +21,7 @@ from runnerscale.kube.metrics import KubeMetrics
 
 RETRY = Backoff(first_s=0.005, cap_s=60.0)
 URGENT_IN_A_ROW_MAX = 4
+EARLY_S = 0.001  # alarms ring by rounded clocks; a key may come back so much too soon
 
 
 class QueueShutDown(Exception):
@@ -255,7 +256,7 @@ class WorkQueue:
 
     def _ring(self) -> None:
         self._wake_up = None
-        now_s = self._clock.monotonic_s()
+        now_s = self._clock.monotonic_s() + EARLY_S
         while self._heap and (self._heap[0][0] <= now_s or not self._heap[0][3].live):
             _, _, key, timer = heapq.heappop(self._heap)
             if timer.live:
