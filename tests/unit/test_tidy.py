@@ -31,8 +31,8 @@ CALLS = {
     "random.uniform": ("core/", "the Random that was handed in"),
     "random.Random": ("core/", "core.randomness.system_random() in app/, handed in elsewhere"),
     "asyncio.gather": ("", "core.bounded.run_bounded or asyncio.TaskGroup"),
-    "asyncio.create_task": ("", "a TaskGroup, or loop.create_task with an owner that awaits it"),
-    "asyncio.ensure_future": ("", "a TaskGroup"),
+    "asyncio.create_task": ("kube/", "a TaskGroup, or a task that its owner awaits"),
+    "asyncio.ensure_future": ("app/process.py", "a TaskGroup"),
 }
 
 
