@@ -14,6 +14,8 @@ from runnerscale.credentials.place import (
     Proxy,
     ProxyServer,
 )
+from runnerscale.scaleset.config_url import parse_config_url
+from runnerscale.scaleset.errors import InvalidConfigUrl
 
 
 class NamesPlace(Protocol):
@@ -38,6 +40,19 @@ def place_of(spec: NamesPlace, *, namespace: str) -> GitHubPlace:
         vault_type=vault.type if vault else "",
         azure_key_vault=_azure(vault) if vault else None,
     )
+
+
+def place_labels(config_url: str) -> dict[str, str]:
+    """Enterprise, organization and repository of a config URL; all empty if it is unreadable."""
+    try:
+        parsed = parse_config_url(config_url)
+    except InvalidConfigUrl:
+        return {"enterprise": "", "organization": "", "repository": ""}
+    return {
+        "enterprise": parsed.enterprise,
+        "organization": parsed.organization,
+        "repository": parsed.repository,
+    }
 
 
 def _proxy(config: ProxyConfig | None) -> Proxy | None:

@@ -1,0 +1,1 @@
+"""Makes an AutoscalingListener real: its rights, its configuration, its pod, and its restarts."""

@@ -1,0 +1,64 @@
+"""A listener that is being deleted: first its pod, with time to give the session back.
+
+Everything that still exists is asked to go in one pass; when nothing is left, the finalizer
+goes. That something is already gone is no error (W39).
+
+Pure. Contract: resources-and-controllers 4.2 L1.
+"""
+
+from runnerscale.api.labels import LISTENER_FINALIZER
+from runnerscale.controllers.autoscaling_listener import pod_life
+from runnerscale.controllers.autoscaling_listener import restarts as ends
+from runnerscale.controllers.autoscaling_listener.snapshot import (
+    SECRET_CHILDREN,
+    Action,
+    Child,
+    PatchSelf,
+    Read,
+    Remove,
+    Snapshot,
+)
+from runnerscale.controllers.stages import Stage
+from runnerscale.kube.builtin import Pod
+from runnerscale.kube.objects import KubeObject, is_deleting
+from runnerscale.kube.patching import drop_finalizers, has_finalizer, is_controlled_by
+
+AGAIN_S = 1.0
+
+
+def stage(seen: Snapshot) -> Stage[Action]:
+    """Empty the house, then let go."""
+    if not has_finalizer(seen.listener, LISTENER_FINALIZER):
+        return Stage(stop=True)
+    unasked = tuple(Read(child) for child in SECRET_CHILDREN if seen.is_unasked(child))
+    if unasked:
+        return Stage(unasked, stop=True)
+    left = [
+        (child, found) for child in Child if (found := seen.child(child)) and _ours(seen, child)
+    ]
+    refused = tuple(seen.refused.values())
+    if not left and not refused:
+        patch = drop_finalizers(seen.listener.metadata, [LISTENER_FINALIZER])
+        return Stage((PatchSelf(patch),) if patch else (), stop=True)
+    actions = tuple(
+        action
+        for child, found in left
+        if child not in seen.refused
+        for action in _removal(seen, child, found)
+    )
+    return Stage(actions, refused, again_s=AGAIN_S, failed=bool(refused), stop=True)
+
+
+def _ours(seen: Snapshot, child: Child) -> bool:
+    found = seen.child(child)
+    if found is None or child in (Child.ROLE, Child.ROLE_BINDING):
+        return found is not None
+    return is_controlled_by(found, seen.reference)
+
+
+def _removal(seen: Snapshot, child: Child, found: KubeObject) -> tuple[Action, ...]:
+    if is_deleting(found):
+        return pod_life.going(seen, found).actions if isinstance(found, Pod) else ()
+    # A listener that has ended has nothing to give back.
+    at_once = isinstance(found, Pod) and ends.end_of(found) is not None
+    return (Remove(child, found.metadata.uid or "", at_once=at_once),)
