@@ -23,7 +23,7 @@ from runnerscale.scaleset.attempts import USUAL, Attempts, Manner, Settled
 from runnerscale.scaleset.config_url import ConfigUrl
 from runnerscale.scaleset.credentials import Credentials
 from runnerscale.scaleset.decode import DecodeError
-from runnerscale.scaleset.errors import Refused, ScaleSetError
+from runnerscale.scaleset.errors import ScaleSetError
 from runnerscale.scaleset.failures import (
     Subject,
     answered_failure,
@@ -78,27 +78,39 @@ class ActionsService:
         self.config_url = config_url
         self.clock = clock
         self.random = random
+        self.policy = policy
         self.system_info = system_info
-        self._attempts = Attempts(
-            transport,
-            clock=clock,
-            random=random,
-            limits=limits,
+        self._transport = transport
+        self._limits = limits
+        self._former: list[Tokens] = []
+        self._credentials = credentials
+        self._attempts, self._tokens = self._with(credentials)
+
+    def use_credentials(self, credentials: Credentials) -> None:
+        """Go with others from the next request on; calls under way end with what they have."""
+        if credentials == self._credentials:
+            return
+        self._former = [tokens for tokens in (*self._former, self._tokens) if tokens.busy]
+        self._credentials = credentials
+        self._attempts, self._tokens = self._with(credentials)
+
+    def _with(self, credentials: Credentials) -> tuple[Attempts, Tokens]:
+        attempts = Attempts(
+            self._transport,
+            clock=self.clock,
+            random=self.random,
+            limits=self._limits,
             credential=credentials.fingerprint,
-            policy=policy,
+            policy=self.policy,
         )
-        self._tokens = Tokens(
-            config_url,
+        tokens = Tokens(
+            self.config_url,
             credentials,
-            self._attempts,
-            clock=clock,
+            attempts,
+            clock=self.clock,
             agent=lambda: user_agent(self.system_info),
         )
-
-    @property
-    def policy(self) -> RetryPolicy:
-        """How often and how patiently calls are tried."""
-        return self._attempts.policy
+        return attempts, tokens
 
     def agent(self, scale_set_id: int) -> str:
         """The User-Agent of a call about a scale set (0: about none)."""
@@ -146,15 +158,16 @@ class ActionsService:
         try:
             return decode(response.body)
         except SeveralFound as error:
-            # "More than one" is as much an answer to a lookup as "none" is.
-            kind = subject.by_status.get(404, Refused)
-            raise unusable_answer(request, response, subject.what, str(error), kind) from error
+            raise unusable_answer(
+                request, response, subject.what, str(error), subject.several
+            ) from error
         except DecodeError as error:
             raise bad_answer(request, response, subject.what, str(error)) from error
 
     async def close(self) -> None:
         """Stop what runs in the background."""
-        await self._tokens.close()
+        for tokens in (*self._former, self._tokens):
+            await tokens.close()
 
     async def _exchange(
         self, call: Call, connection: Connection, deadline: Deadline

@@ -34,6 +34,7 @@ from runnerscale.scaleset.errors import (
     Refused,
     RunnerExists,
     RunnerGroupNotFound,
+    ScaleSetAmbiguous,
     ScaleSetError,
     ScaleSetNotFound,
     Unavailable,
@@ -122,6 +123,10 @@ class ScaleSetClient:
     def system_info(self, value: SystemInfo) -> None:
         self._service.system_info = value
 
+    def use_credentials(self, credentials: Credentials) -> None:
+        """Go with rotated credentials from now on; sessions stay open, nothing is lost."""
+        self._service.use_credentials(credentials)
+
     def debug_text(self) -> str:
         """How this client is set up, as JSON, without secrets."""
         return debug_text(
@@ -140,7 +145,7 @@ class ScaleSetClient:
         call = Call(
             "GET",
             requests.RUNNER_GROUPS,
-            Subject(what, by_status={404: RunnerGroupNotFound}),
+            Subject(what, by_status={404: RunnerGroupNotFound}, several=RunnerGroupNotFound),
             query={"groupName": name},
         )
         found = await self._call(call, partial(decode_found_group, name=name), timeout_s)
@@ -154,11 +159,18 @@ class ScaleSetClient:
     async def find_scale_set(
         self, name: str, runner_group_id: int, *, timeout_s: float = CALL_S
     ) -> RunnerScaleSet | None:
-        """The scale set of that name in that group, or None. Contract 2.7."""
+        """The scale set of that name in that group, or None. Contract 2.7.
+
+        Raises:
+            ScaleSetAmbiguous: GitHub has several.
+        """
         call = Call(
             "GET",
             requests.SCALE_SETS,
-            Subject(f'find scale set "{name}" in runner group {runner_group_id}'),
+            Subject(
+                f'find scale set "{name}" in runner group {runner_group_id}',
+                several=ScaleSetAmbiguous,
+            ),
             query={"runnerGroupId": str(runner_group_id), "name": name},
         )
         return await self._call(call, partial(decode_found_scale_set, name=name), timeout_s)

@@ -105,7 +105,7 @@ def app_credentials(client_id: str, installation_id: int, private_key: str) -> A
     if not key:
         raise InvalidCredentials("the GitHub App's private key is missing. Set it (PEM)")
     if "\n" not in key:
-        key = key.replace("\\n", "\n")
+        key = key.replace("\\n", "\n").strip()
     checked = SecretText(key + "\n")
     _rsa_key(checked)
     return AppCredentials(client_id, installation_id, checked)

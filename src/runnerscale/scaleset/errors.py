@@ -14,6 +14,7 @@
         ├── RunnerNotFound     GitHub does not know the runner
         ├── JobStillRunning    the runner has a job; GitHub's word is final
         ├── ScaleSetNotFound   the scale set is gone
+        ├── ScaleSetAmbiguous  a lookup by name found several scale sets
         ├── RunnerGroupNotFound
         ├── SessionConflict    somebody (perhaps our dead predecessor) holds the session
         ├── SessionLost        the session expired or is not ours
@@ -107,6 +108,10 @@ class JobStillRunning(Refused):
 
 class ScaleSetNotFound(Refused):
     """The scale set is gone."""
+
+
+class ScaleSetAmbiguous(Refused):
+    """A lookup by name found several scale sets."""
 
 
 class RunnerGroupNotFound(Refused):

@@ -23,6 +23,7 @@ from runnerscale.scaleset.errors import (
     RunnerExists,
     RunnerGroupNotFound,
     RunnerNotFound,
+    ScaleSetAmbiguous,
     ScaleSetError,
     ScaleSetNotFound,
     SessionConflict,
@@ -54,6 +55,7 @@ REMEDIES: Mapping[type[ScaleSetError], str] = {
     RunnerNotFound: "Nothing is left to be removed at GitHub",
     JobStillRunning: "The runner is left alone until its job ends",
     ScaleSetNotFound: "It has to be created anew",
+    ScaleSetAmbiguous: "Remove or rename all but one of them at GitHub",
     RunnerGroupNotFound: "Create the runner group at GitHub, or name another one",
     SessionConflict: "A session ends by itself some time after its holder is gone; we try again",
     SessionLost: "A new session has to be opened",
@@ -70,13 +72,15 @@ class Subject:
 
     `by_status`: what a refusal with this status means here, where no known exception says
     it. `decided`: the class is settled, whatever the body says. `doubt`: what to add when an
-    earlier attempt may have taken effect.
+    earlier attempt may have taken effect. `several`: what it means that a lookup by name
+    found more than one.
     """
 
     what: str
     by_status: Mapping[int, type[Refused]] = field(default_factory=dict)
     decided: type[ScaleSetError] | None = None
     doubt: str = ""
+    several: type[Refused] = Refused
 
 
 def answered_failure(

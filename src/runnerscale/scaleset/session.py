@@ -11,6 +11,7 @@ Contract: github-service-and-listener 2.8-2.11; replaces weaknesses W4, W10, W12
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Self
 
 import structlog
@@ -69,7 +70,9 @@ class MessageSession:
         self._cursor_max: int | None = None  # after a re-creation: the last id it delivered
         self._push_mode = False
         self._closed = False
-        self._polls: set[asyncio.Task[Message | None]] = set()
+        self._polls: set[asyncio.Timeout] = set()
+        self._no_poll = asyncio.Event()
+        self._no_poll.set()
         self._renewing = asyncio.Lock()  # held only to open or refresh: once for all who need it
 
     async def __aenter__(self) -> Self:
@@ -117,18 +120,20 @@ class MessageSession:
             QueueTokenExpired: the queue turned down a token that was just renewed.
         """
         self._require_open()
-        # A task of its own, so that `close` can end it, whoever waits for it.
-        task = asyncio.create_task(self._poll(last_message_id, max_capacity), name="poll")
-        self._polls.add(task)
+        scope = asyncio.timeout(None)  # no time limit: what `close` ends the poll by
+        self._polls.add(scope)
+        self._no_poll.clear()
         try:
-            return await task
-        except asyncio.CancelledError:
-            waiting = asyncio.current_task()
-            if self._closed and not (waiting and waiting.cancelling()):
+            async with scope:
+                return await self._poll(last_message_id, max_capacity)
+        except TimeoutError:
+            if scope.expired():
                 self._require_open()
             raise
         finally:
-            self._polls.discard(task)
+            self._polls.discard(scope)
+            if not self._polls:
+                self._no_poll.set()
 
     async def acknowledge(self, message_id: int) -> None:
         """Delete a message, so that it does not come again. Contract 2.10.
@@ -174,15 +179,17 @@ class MessageSession:
             return await self._acquire(session, request_ids, deadline)
 
     async def close(self) -> None:
-        """End the poll and give the session back; at most 10 s. Again: nothing happens."""
+        """End the polls and give the session back; at most 10 s. Again: nothing happens."""
         if self._closed:
             return
         self._closed = True
         deadline = Deadline.after(self._service.clock, CLOSE_S)
-        for task in self._polls:
-            task.cancel()
-        if self._polls:  # one may be giving back a session that it was just opening
-            await asyncio.wait(self._polls, timeout=CLOSE_S)
+        for scope in self._polls:
+            scope.reschedule(asyncio.get_running_loop().time())
+        # One of them may be giving back a session that it was just opening.
+        with suppress(TimeoutError):
+            async with deadline.timeout():
+                await self._no_poll.wait()
         session, self._session = self._session, None
         if session is not None:
             await self._give_back(session.id, within_s=max(1.0, deadline.left_s()))
@@ -351,7 +358,7 @@ class MessageSession:
             # It may live on at GitHub, and would then keep us out ourselves.
             await self._give_back(self._lost_id)
         deadline = deadline or Deadline.after(self._service.clock, SESSION_CALL_S)
-        task = asyncio.create_task(self._create(deadline), name="create session")
+        task = asyncio.get_running_loop().create_task(self._create(deadline), name="create session")
         try:
             session = await asyncio.shield(task)
         except asyncio.CancelledError:

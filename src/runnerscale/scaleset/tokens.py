@@ -115,6 +115,11 @@ class Tokens:
         self._connection, self._renewed_s = None, now_s
         return await self._refreshed()
 
+    @property
+    def busy(self) -> bool:
+        """A refresh is under way."""
+        return self._refreshing is not None
+
     async def close(self) -> None:
         """Stop a refresh that is under way."""
         task = self._refreshing
@@ -128,7 +133,8 @@ class Tokens:
             raise type(refusal.error)(str(refusal.error), refusal.error.answer)
         if self._refreshing is None:
             # A task of its own: whoever asked first may give up, the others still wait.
-            self._refreshing = asyncio.create_task(self._refresh(), name="refresh of tokens")
+            loop = asyncio.get_running_loop()
+            self._refreshing = loop.create_task(self._refresh(), name="refresh of tokens")
             self._refreshing.add_done_callback(self._refresh_done)
         task = self._refreshing
         try:
