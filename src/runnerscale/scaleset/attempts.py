@@ -76,6 +76,7 @@ class _Course:
     subject: Subject
     manner: Manner
     deadline: Deadline
+    budget_s: float
     attempts: int = 0
     sent: bool = False
     last: Response | TransportFault | None = None
@@ -116,24 +117,23 @@ class Attempts:
             Unavailable, RateLimited, BadAnswer: no settled answer in time, or none that may
                 be asked for again (see `Manner.repeat`).
         """
-        course = _Course(request, subject, manner, deadline)
-        budget_s = deadline.left_s()
+        course = _Course(request, subject, manner, deadline, deadline.left_s())
         try:
             async with deadline.timeout() as scope:
                 return await self._settle(course)
         except TimeoutError:
             if not scope.expired():
                 raise
-        raise self._failure(course, budget_s)
+        raise self._failure(course)
 
     async def _settle(self, course: _Course) -> Settled:
         host = _host(course.request.url)
         pause = self._limits.pause(host, self._credential)
-        while True:
+        while not course.deadline.passed:
             if not await pause.passed(
                 course.deadline, self._random, spread_s=self._policy.spread_s
             ):
-                raise self._failure(course, 0.0, hushed_s=pause.left_s())
+                raise self._failure(course, hushed_s=pause.left_s())
             async with self._place(host, course.manner):
                 # Others may have been told to be quiet while we waited for the place.
                 if pause.left_s() > 0.0:
@@ -143,6 +143,7 @@ class Attempts:
             if outcome.settled and isinstance(course.last, Response):
                 return Settled(course.last, course.attempts, doubted)
             await self._wait(course, outcome, pause)
+        raise self._failure(course)
 
     async def _attempt(self, course: _Course) -> Outcome:
         number, policy, request = course.attempts, self._policy, course.request
@@ -177,7 +178,7 @@ class Attempts:
         harm = course.sent and course.manner.repeat is Repeat.UNSENT
         spent = course.attempts > self._policy.retries_max
         if not outcome.again or harm or spent or outcome.wait_s > course.deadline.left_s():
-            raise self._failure(course, 0.0)
+            raise self._failure(course)
         log.info(
             "request is tried again",
             method=course.request.method,
@@ -215,7 +216,7 @@ class Attempts:
         if hushed_s > 0.0:
             return hushed_failure(request, subject, left_s=hushed_s)
         return late_failure(
-            request, subject, attempts=course.attempts, sent=course.sent, timeout_s=budget_s
+            request, subject, attempts=course.attempts, sent=course.sent, timeout_s=course.budget_s
         )
 
 

@@ -401,7 +401,8 @@ class ScaleSetClient:
             try:
                 return await make(deadline.left_s())
             except (Unavailable, BadAnswer) as error:
-                if isinstance(error, Unavailable) and not error.sent:
+                never_sent = isinstance(error, Unavailable) and not error.sent
+                if never_sent or deadline.passed:
                     raise
                 lost = error
             try:

@@ -141,7 +141,7 @@ async def test_a_scale_set_is_got_by_its_id() -> None:
             await client.get_scale_set(1)
 
 
-@pytest.mark.behaviour("C2 T43", "C2 T44", "C2 T48", "C2 T46")
+@pytest.mark.behaviour("C2 T43", "C2 T44", "C2 T48", "C2 T46", "C1 T41")
 @pytest.mark.parametrize(
     ("labels", "sent"),
     [((), ["my-scale-set"]), (("linux", "x64"), ["linux", "x64"]), (("ScaleSet",), ["ScaleSet"])],
