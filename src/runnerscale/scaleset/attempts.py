@@ -195,7 +195,7 @@ class Attempts:
             return nullcontext()
         return self._limits.gate(host).enter(manner.urgency)
 
-    def _failure(self, course: _Course, budget_s: float, *, hushed_s: float = 0.0) -> ScaleSetError:
+    def _failure(self, course: _Course, *, hushed_s: float = 0.0) -> ScaleSetError:
         """The error that says most about why there is no settled answer."""
         request, subject = course.request, course.subject
         if isinstance(course.last, Response):

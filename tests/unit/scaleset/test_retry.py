@@ -179,8 +179,8 @@ async def test_a_pause_is_shared_by_credential_and_not_beyond() -> None:
     limits = HostLimits(stub.clock)
     with pytest.raises(RateLimited):
         await client_of(stub, limits=limits).get_runner(5)
+    same = client_of(stub, limits=limits, config_url="https://github.com/other")
     with pytest.raises(RateLimited):
-        same = client_of(stub, limits=limits, config_url="https://github.com/other")
         await same.get_runner(5, timeout_s=5)
     other = client_of(stub, limits=limits, credentials=personal_access_token("another"))
     assert (await other.get_runner(5)).id == 5

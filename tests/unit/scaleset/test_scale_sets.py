@@ -124,7 +124,7 @@ async def test_a_refused_lookup_says_what_github_said() -> None:
     client = client_of(stub)
     with pytest.raises(Refused, match="404 Not Found"):
         await client.find_scale_set("ScaleSet", 1)
-    with pytest.raises(Refused, match="400 Bad Request.*example plain text error"):
+    with pytest.raises(Refused, match=r"400 Bad Request.*example plain text error"):
         await client.find_scale_set("ScaleSet", 1)
 
 

@@ -292,14 +292,16 @@ async def test_who_started_a_refresh_may_give_up_without_harm_to_the_others() ->
 async def test_closing_the_client_ends_a_refresh_with_an_error_for_who_waits() -> None:
     stub = stub_with(answering)
 
+    asked = asyncio.Event()
+
     async def never(seen: Seen) -> Any:
+        asked.set()
         await asyncio.Event().wait()
 
     stub.rest[REGISTER] = never
     client = client_of(stub)
     call = asyncio.create_task(client.get_runner_group("g"))
-    while not rest_paths(stub).count(REGISTER):
-        await asyncio.sleep(0)
+    await asked.wait()
     await client.close()
     with pytest.raises(Unavailable, match="client was closed"):
         await call
@@ -342,21 +344,21 @@ async def test_a_late_401_does_not_throw_away_a_newer_token() -> None:
     stub = stub_with(answering)
     marks = iter("abcdefgh")
     stub.rest[REGISTER] = lambda seen: stub.registered(next(marks))
-    held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    asked, held = asyncio.Event(), asyncio.Event()
     first = admin_jwt(exp=stub.clock.now_s() + 3600, mark="a")
 
     async def actions(seen: Seen) -> Any:
         if seen.token == first and seen.query["groupName"] == ["slow"]:
-            await held
+            asked.set()
+            await held.wait()
         return reply(401) if seen.token == first else answering(seen)
 
     stub.actions = actions
     client = client_of(stub)
     slow = asyncio.create_task(client.get_runner_group("slow"))
-    while not stub.calls():
-        await asyncio.sleep(0)
+    await asked.wait()
     await client.get_runner_group("quick")
-    held.set_result(None)
+    held.set()
     await slow
     assert rest_paths(stub).count(REGISTER) == 2
 
