@@ -415,6 +415,30 @@ class Reason(StrEnum):
         "It is tried again with growing delay.",
         "Read the server's own words in the message.",
     )
+    POD_REFUSED_BY_NODE = (
+        "PodRefusedByNode",
+        Severity.WARNING,
+        "A node turned the runner's pod down (out of cpu, memory or pods) before anything ran.",
+        "The pod is made again a few times, more slowly each time; then the runner is replaced.",
+        "Give the pod requests that fit, or more room on the nodes.",
+    )
+
+
+# An idle runner that is deleted with one of these was nobody's fault, least of all its own: it
+# is replaced at once, and the failure policy does not count it. Those that a refusal of the
+# cluster would repeat end only after minutes, so that the replacing is paced by itself.
+DISTURBANCES = frozenset(
+    {
+        Reason.POD_LOST,
+        Reason.EVICTED,
+        Reason.NODE_LOST,
+        Reason.POD_REFUSED_BY_NODE,
+        Reason.JIT_CONFIG_EXPIRED,
+        Reason.QUOTA_EXCEEDED,
+        Reason.RUNNER_NAME_TAKEN,
+        Reason.REGISTRATION_LOST,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ JIT_CONFIG_RENEWED_AFTER_S = 600.0
 # The first try is at once, because most often the lag is over by then.
 NAME_LOOKUP = Backoff(first_s=2.0, cap_s=30.0)
 NAME_TRIES_MAX = 6  # about a minute; then another name is cheaper than waiting
+NAME_LAG_S = 30.0  # nobody found this long after a lost call: it had no effect
 # A call to GitHub without a usable answer. An outage of an hour costs each runner some sixty
 # calls, and its end is noticed within a minute.
 GITHUB_AGAIN = Backoff(first_s=2.0, cap_s=60.0)
-# GitHub or the configuration says no: seldom changes by itself, but a person may be at work.
-REFUSED_AGAIN = Backoff(first_s=15.0, cap_s=300.0)
+# GitHub or the configuration says no: seldom changes by itself, but a person may be at work,
+# and what he corrects is to work within a minute.
+REFUSED_AGAIN = Backoff(first_s=5.0, cap_s=60.0)
 # One failed call in a row is not worth a write to the runner's status.
 TOLD_AFTER_TRIES = 2
 
@@ -29,6 +31,8 @@ TOLD_AFTER_TRIES = 2
 
 # A refusal that may pass (quota, webhook, missing service account): what upstream waits, too.
 POD_REFUSED_AGAIN_S = 30.0
+# A pod of our name that is not ours: what upstream waits.
+POD_NAME_TAKEN_AGAIN_S = 5.0
 # A node that refused the pod (out of cpu, out of pods) is asked again more slowly each time:
 # 5, 10, 20, 40, 80 s, upstream's own row.
 POD_RETURNED_AGAIN = Backoff(first_s=5.0, cap_s=80.0)
@@ -90,6 +94,12 @@ CREDENTIALS_GIVEN_UP_AFTER_S = 240.0
 UNREGISTERED_GIVEN_UP_AFTER_S = 60.0
 # GitHub away: longer than its long outages; it forgets ephemeral runners itself after a day.
 GITHUB_GIVEN_UP_AFTER_S = 7200.0
+
+# --- our own writes -----------------------------------------------------------------------------
+
+# Somebody wrote in between: the cache hears of it in milliseconds and calls for a new pass by
+# itself; this is for the case that it had heard already.
+CONFLICT_AGAIN_S = 0.05
 
 
 def spread(uid: str) -> float:

@@ -80,6 +80,7 @@ class PodView:
     waiting: tuple[Waiting, ...] = ()
     all_ended: bool = False  # no container of it runs any more
     has_address: bool = False
+    changed_s: float = 0.0  # when one of its conditions last changed
     gone: bool = False  # we know that it is gone, though the cache still showed it
 
     @property
@@ -133,6 +134,9 @@ def pod_view(pod: Pod) -> PodView:
         waiting=tuple(_waiting([*statuses, *inits])),
         all_ended=_all_ended(spec.containers if spec else [], statuses, inits),
         has_address=bool(status and status.pod_ip),
+        changed_s=max(
+            (_time(c.last_transition_time) or 0.0 for c in conditions), default=created_s
+        ),
     )
 
 

@@ -1,0 +1,302 @@
+"""How answers get into the snapshot, and what this process remembers of them.
+
+Bookkeeping, no rules: what an answer means for the runner is decided by the stages, which see
+it as a fact of the snapshot. `noticed` does the same for what the caches show. Pure: answers
+bring the time at which they came.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runnerscale.api.labels import EPHEMERAL_RUNNER_FINALIZERS
+from runnerscale.api.reasons import Reason, trouble
+from runnerscale.controllers.ephemeral_runner.actions import (
+    Action,
+    Answer,
+    Answered,
+    AskRunner,
+    CreatePod,
+    CreateSecret,
+    DeleteLeftovers,
+    DeletePod,
+    DeleteRunner,
+    DeleteSecret,
+    Done,
+    FindRunner,
+    GenerateJit,
+    GitHubFailed,
+    Known,
+    PatchStatus,
+    Refused,
+    Registered,
+    RemoveRunner,
+    Said,
+    SetFinalizers,
+)
+from runnerscale.controllers.ephemeral_runner.deadlines import (
+    GITHUB_AGAIN,
+    NAME_LOOKUP,
+    POD_NAME_TAKEN_AGAIN_S,
+    POD_RETURNED_AGAIN,
+    REFUSED_AGAIN,
+    spread,
+)
+from runnerscale.controllers.ephemeral_runner.identity import Jit
+from runnerscale.controllers.ephemeral_runner.jit_secret import template_hash
+from runnerscale.controllers.ephemeral_runner.pod import refusal
+from runnerscale.controllers.ephemeral_runner.pod_ended import omen_of
+from runnerscale.controllers.ephemeral_runner.pod_view import PodView
+from runnerscale.controllers.ephemeral_runner.snapshot import (
+    Hand,
+    PodPast,
+    Refusal,
+    Removal,
+    Snapshot,
+    Talk,
+    Where,
+    where,
+)
+from runnerscale.controllers.troubles import RBAC_WORDS
+
+REMOVALS = {
+    Said.FORGOTTEN: Removal.FORGOTTEN,
+    Said.ABSENT: Removal.ABSENT,
+    Said.JOB_RUNNING: Removal.BUSY,
+}
+
+
+def learn(seen: Snapshot, answers: Sequence[tuple[Action, Answered]]) -> Snapshot:
+    """The snapshot with the answers of one batch in it."""
+    for action, answered in answers:
+        seen = replace(seen, now_s=max(seen.now_s, answered.at_s))
+        seen = _learn(seen, action, answered.answer, at_s=answered.at_s)
+    return replace(seen, hand=noticed(seen))
+
+
+def noticed(seen: Snapshot) -> Hand:
+    """What this process remembers, with what the snapshot shows in it."""
+    hand, runner, pod = seen.hand, seen.runner, seen.pod
+    if pod is not None and not pod.gone:
+        returned = hand.pod is PodPast.RETURNED and pod.refused_by_node
+        hand = replace(
+            hand,
+            pod=PodPast.RETURNED if returned else PodPast.MADE,
+            omen=omen_of(pod) or hand.omen,
+        )
+        if hand.secret:
+            hand = replace(hand, jit=None)  # the Secret has it, and the pod knows the Secret
+    ended = where(seen) is Where.LOST or (pod is not None and pod.ended)
+    if ended and hand.end_s is None:
+        hand = replace(hand, end_s=seen.now_s)
+    if runner.job_over and hand.over_s is None:
+        hand = replace(hand, over_s=seen.now_s)
+    if seen.retired and hand.retired_s is None:
+        hand = replace(hand, retired_s=seen.now_s)
+    return hand
+
+
+def registered(jit: Jit, *, at_s: float) -> Hand:
+    """What is remembered after a registration: everything begins anew."""
+    return Hand(jit=jit, issued_s=at_s, template_hash=template_hash(jit), pod=PodPast.NEVER)
+
+
+def _learn(seen: Snapshot, action: Action, answer: Answer, *, at_s: float) -> Snapshot:
+    match action:
+        case GenerateJit() | FindRunner() | AskRunner() | RemoveRunner():
+            if isinstance(answer, GitHubFailed):
+                return _github_failed(seen, action, answer, at_s=at_s)
+            talk = replace(seen.hand.talk, tries=0, not_before_s=0.0, trouble=None)
+            seen = replace(seen, hand=replace(seen.hand, talk=talk))
+            return _github_answered(seen, action, answer, at_s=at_s)
+        case PatchStatus() | SetFinalizers() | DeleteRunner():
+            return _runner_written(seen, action, answer, at_s=at_s)
+        case _:
+            return _child_written(seen, action, answer, at_s=at_s)
+
+
+# --- GitHub -----------------------------------------------------------------------------------
+
+
+def _github_failed(
+    seen: Snapshot, action: Action, answer: GitHubFailed, *, at_s: float
+) -> Snapshot:
+    talk = seen.hand.talk
+    passing = answer.trouble.reason in (Reason.GITHUB_UNAVAILABLE, Reason.GITHUB_RATE_LIMITED)
+    backoff = GITHUB_AGAIN if passing else REFUSED_AGAIN
+    delay_s = backoff.delay_s(talk.tries) * (0.75 + 0.5 * spread(seen.runner.ref.uid))
+    lost = isinstance(action, GenerateJit) and answer.maybe_done
+    talk = replace(
+        talk,
+        tries=talk.tries + 1,
+        not_before_s=at_s + max(delay_s, answer.retry_after_s or 0.0),
+        trouble=answer.trouble,
+        suspect=talk.suspect or lost,
+        lost_call_s=at_s if lost else talk.lost_call_s,
+    )
+    return replace(seen, hand=replace(seen.hand, talk=talk))
+
+
+def _github_answered(seen: Snapshot, action: Action, answer: Answer, *, at_s: float) -> Snapshot:
+    hand, talk = seen.hand, seen.hand.talk
+    match action, answer:
+        case GenerateJit(), Registered(jit=jit):
+            return replace(seen, hand=registered(jit, at_s=at_s))
+        case GenerateJit(), _:
+            talk = replace(talk, suspect=True, name_tries=talk.name_tries + 1)
+        case FindRunner(), Known():
+            return replace(seen, hand=_found(seen, answer))
+        case FindRunner(), _:
+            tries = talk.name_tries + 1 if seen.pod_there else talk.name_tries
+            # The first try after it is at once; the look-up may only have lagged.
+            delay_s = NAME_LOOKUP.delay_s(tries - 2) if tries > 1 else 0.0
+            talk = replace(
+                talk,
+                suspect=False,
+                looked_up_s=at_s,
+                name_tries=tries,
+                not_before_s=at_s + max(delay_s, 5.0 if seen.deleting else 0.0),
+            )
+        case AskRunner(), Known(status=word):
+            offline_s = talk.offline_s if talk.offline_s is not None else at_s
+            talk = replace(
+                talk,
+                asked_s=at_s,
+                known=True,
+                missing_s=None,
+                online=talk.online or word == "online",
+                offline_s=offline_s if word == "offline" else None,
+            )
+        case AskRunner(), _:
+            missing_s = talk.missing_s if talk.missing_s is not None else at_s
+            talk = replace(talk, asked_s=at_s, known=False, missing_s=missing_s)
+        case RemoveRunner(), Said():
+            talk = _removed(seen, action, answer, at_s=at_s)
+    return replace(seen, hand=replace(hand, talk=talk))
+
+
+def _found(seen: Snapshot, found: Known) -> Hand:
+    hand, talk = seen.hand, seen.hand.talk
+    if found.scale_set_id != seen.runner.scale_set_id:
+        return replace(hand, talk=replace(talk, foreign=True, suspect=False))
+    if seen.pod_there:
+        return replace(hand, adopted_id=found.runner_id, talk=replace(talk, suspect=False))
+    return replace(hand, talk=replace(talk, stray_id=found.runner_id, suspect=False))
+
+
+def _removed(seen: Snapshot, action: RemoveRunner, said: Said, *, at_s: float) -> Talk:
+    talk = seen.hand.talk
+    if action.runner_id != talk.stray_id:
+        return replace(talk, removal=REMOVALS[said], removal_s=at_s)
+    if said is Said.JOB_RUNNING:
+        # No pod of ours can have begun that job: the id is stored before a pod is made.
+        return replace(talk, foreign=True, stray_id=0)
+    return replace(talk, stray_id=0, looked_up_s=at_s)
+
+
+# --- Kubernetes -------------------------------------------------------------------------------
+
+
+def _runner_written(
+    seen: Snapshot,
+    action: PatchStatus | SetFinalizers | DeleteRunner,
+    answer: Answer,
+    *,
+    at_s: float,
+) -> Snapshot:
+    if answer in (Said.ABSENT, Said.GONE):
+        words = action.last_words if isinstance(action, SetFinalizers) else ()
+        return replace(seen, gone=True, last_words=words)
+    if answer is Said.CONFLICT:
+        return replace(seen, stale=True)
+    if not isinstance(answer, Done):
+        return _unanswered(seen, action, answer)
+    runner = replace(seen.runner, resource_version=answer.resource_version)
+    match action:
+        case PatchStatus():
+            kept = {
+                name: value
+                for name in (
+                    "phase",
+                    "runner_id",
+                    "runner_name",
+                    "ready",
+                    "reason",
+                    "message",
+                    "conditions",
+                )
+                if (value := getattr(action, name)) is not None
+            }
+            runner = replace(runner, **kept)
+            if action.failed_pod and action.failed_pod not in runner.failures:
+                runner = replace(runner, failures=(*runner.failures, action.failed_pod))
+            return replace(seen, runner=runner)
+        case SetFinalizers(finalizers=finalizers, last_words=words):
+            ours = set(finalizers) & set(EPHEMERAL_RUNNER_FINALIZERS)
+            gone = seen.deleting and not ours and not finalizers
+            runner = replace(runner, finalizers=finalizers)
+            return replace(seen, runner=runner, gone=gone, last_words=words)
+        case DeleteRunner():
+            return replace(seen, runner=replace(runner, deleted_s=at_s))
+
+
+def _child_written(seen: Snapshot, action: Action, answer: Answer, *, at_s: float) -> Snapshot:
+    hand = seen.hand
+    match action, answer:
+        case CreateSecret(), Done():
+            hand = replace(hand, secret=True, secret_gone=False, refusal=None)
+        case CreateSecret(), Said.EXISTS:
+            hand = replace(hand, stale_secret=True)
+        case DeleteSecret(), Done() | Said():
+            hand = replace(hand, stale_secret=False, secret=False, secret_gone=True)
+        case CreatePod(), Done(uid=uid):
+            pod = PodView(uid=uid, created_s=at_s, changed_s=at_s)
+            return replace(seen, pod=pod, hand=replace(hand, refusal=None))
+        case CreatePod(), Said.EXISTS:
+            happened = "a pod of its name is there that is not ours"
+            why = trouble(Reason.RUNNER_NAME_TAKEN, about=seen.about, happened=happened)
+            hand = replace(hand, refusal=Refusal(why, at_s + POD_NAME_TAKEN_AGAIN_S))
+        case ((CreatePod() | CreateSecret()), Refused()):
+            hand = replace(hand, refusal=refusal(answer, about=seen.about, at_s=at_s))
+        case DeletePod(), Done() | Said():
+            return _pod_deleted(seen, action, answer, at_s=at_s)
+        case DeleteLeftovers(), Done():
+            hand = replace(hand, leftovers_gone=True)
+        case _:
+            return _unanswered(seen, action, answer)
+    return replace(seen, hand=hand)
+
+
+def _pod_deleted(seen: Snapshot, action: DeletePod, answer: Answer, *, at_s: float) -> Snapshot:
+    pod, hand = seen.pod, seen.hand
+    if pod is None or pod.uid != action.uid:
+        return seen
+    if action.grace_s == 0:
+        hand = replace(hand, forced=True)
+    if isinstance(answer, Done):  # it is on its way
+        going_s = pod.going_s if pod.going_s is not None else at_s
+        return replace(seen, hand=hand, pod=replace(pod, going_s=going_s))
+    if pod.refused_by_node and not seen.deleting and not seen.retired:
+        nth = max(0, len(seen.runner.failures) - 1)
+        hand = replace(
+            hand,
+            pod=PodPast.RETURNED,
+            pod_not_before_s=at_s + POD_RETURNED_AGAIN.delay_s(nth),
+            omen=None,
+            forced=False,
+            end_s=None,
+        )
+        return replace(seen, hand=hand, pod=None)
+    return replace(seen, hand=hand, pod=replace(pod, gone=True))
+
+
+def _unanswered(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
+    """Not done, or not known to be: not again in this pass, and the pass has failed."""
+    told = seen.kube_troubles
+    if isinstance(answer, Refused):
+        reason = Reason.API_SERVER_REFUSED
+        if isinstance(action, DeletePod | DeleteSecret | DeleteLeftovers):
+            reason = Reason.CLEANUP_BLOCKED
+        if RBAC_WORDS.search(answer.words):
+            reason = Reason.RIGHTS_MISSING
+        told = (*told, trouble(reason, about=seen.about, happened=answer.words))
+    return replace(seen, failed=(*seen.failed, action), kube_troubles=told)

@@ -1,0 +1,87 @@
+"""Fourth stage: the runner's container starts, on a node that was found.
+
+What can never become true (an image name nobody can parse, an image that is not there) ends
+the runner at once; what may (a registry that is away, a missing config map) after a deadline
+that says what it waited for. Init containers that must succeed and did not end it, too.
+
+Pure. Contract: resources-and-controllers 4.4.3 P5, W26; issue log 14, 15, 30.
+"""
+
+from runnerscale.api.reasons import Reason, Trouble, trouble
+from runnerscale.controllers.ephemeral_runner.actions import NOTHING, Ending, How, Step
+from runnerscale.controllers.ephemeral_runner.deadlines import (
+    IMAGE_WITHIN_S,
+    STARTED_WITHIN_S,
+    TOLD_AFTER_S,
+)
+from runnerscale.controllers.ephemeral_runner.pod_view import Exit, PodView, Waiting
+from runnerscale.controllers.ephemeral_runner.snapshot import Snapshot, Where, where
+
+PULL_FAILS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+NEVER_PULLED = frozenset({"InvalidImageName", "ErrImageNeverPull"})
+NOT_THERE = ("not found", "manifest unknown", "does not exist")  # in the registry's words
+PATIENT = frozenset({"ContainerCreating", "PodInitializing"})  # nothing is wrong
+
+
+def look(seen: Snapshot) -> Step:
+    """Wait for the container, for as long as what it waits for deserves."""
+    pod = seen.pod
+    if pod is None or where(seen) is not Where.STARTING or pod.placed_s is None:
+        return NOTHING
+    if pod.failed is not None:
+        return Step(ending=Ending(How.FAILED, failed_beside(seen, pod.failed)))
+    age_s = seen.now_s - pod.placed_s
+    hopeless = next((item for item in pod.waiting if is_hopeless(item)), None)
+    if hopeless is not None:
+        return Step(ending=Ending(How.FAILED, _image(seen, hopeless, Reason.IMAGE_INVALID), True))
+    pulling = next((item for item in pod.waiting if item.reason in PULL_FAILS), None)
+    if pulling is not None:
+        why = _image(seen, pulling, Reason.IMAGE_UNAVAILABLE)
+        if age_s >= IMAGE_WITHIN_S:
+            return Step(ending=Ending(How.FAILED, why))
+        return Step(again_s=IMAGE_WITHIN_S - age_s, troubles=(why,))
+    return _quiet(seen, pod, age_s)
+
+
+def _quiet(seen: Snapshot, pod: PodView, age_s: float) -> Step:
+    held = next((item for item in pod.waiting if item.reason not in PATIENT), None)
+    words = f"{held.container}: {held.reason}: {held.message}" if held else pod.message
+    happened = "the runner's container does not start" + (f" ({words.rstrip(': ')})" * bool(words))
+    why = trouble(Reason.POD_NOT_STARTED, about=seen.about, happened=happened)
+    if age_s >= STARTED_WITHIN_S:
+        return Step(ending=Ending(How.FAILED, why))
+    if held is None:
+        return Step(again_s=STARTED_WITHIN_S - age_s)
+    if age_s < TOLD_AFTER_S:  # such as a Secret that the node has not seen yet
+        return Step(again_s=TOLD_AFTER_S - age_s)
+    return Step(again_s=STARTED_WITHIN_S - age_s, troubles=(why,))
+
+
+def is_hopeless(waiting: Waiting) -> bool:
+    """An image that no amount of waiting brings."""
+    if waiting.reason in NEVER_PULLED:
+        return True
+    words = waiting.message.lower()
+    return waiting.reason in PULL_FAILS and any(text in words for text in NOT_THERE)
+
+
+def failed_beside(seen: Snapshot, failed: Exit) -> Trouble:
+    """A container that the runner needs has failed."""
+    words = f": {failed.reason}" if failed.reason and failed.reason != "Error" else ""
+    happened = f"container {failed.container} ended with exit code {failed.code}{words}"
+    return trouble(Reason.INIT_CONTAINER_FAILED, about=seen.about, happened=happened)
+
+
+def _image(seen: Snapshot, waiting: Waiting, reason: Reason) -> Trouble:
+    happened = f"image {waiting.image} of container {waiting.container}: {waiting.reason}"
+    if reason is Reason.IMAGE_INVALID and waiting.message:
+        happened += f": {waiting.message}"
+    return trouble(reason, about=seen.about, happened=happened)
