@@ -9,6 +9,7 @@ here is the deadline of a call and what is repeated within it (`calls.py`).
 import builtins
 import re
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
@@ -355,8 +356,11 @@ class KubeClient:
         decode = self._decoder(resource).line
         silence_max_s = timeout_s + SILENCE_MARGIN_S
         path = resource.path(namespace)
-        async with self._calls.open_stream(path, query, silence_max_s) as stream:
-            async for line in stream.lines():
+        async with (
+            self._calls.open_stream(path, query, silence_max_s) as stream,
+            aclosing(stream.lines()) as lines,
+        ):
+            async for line in lines:
                 yield decode(line)
 
     async def bind_pod(

@@ -12,7 +12,7 @@ proxy is used only where the kubeconfig names one.
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -60,7 +60,7 @@ class Stream(Protocol):
         """Names in lower case."""
         ...
 
-    def lines(self) -> AsyncIterator[bytes]:
+    def lines(self) -> AsyncGenerator[bytes, None]:
         """The lines without their ends; ends when the server ends the answer in order."""
         ...
 
@@ -259,13 +259,12 @@ class _AiohttpStream:
         self.status = response.status
         self.headers = _lower(response.headers)
 
-    async def lines(self) -> AsyncIterator[bytes]:
+    async def lines(self) -> AsyncGenerator[bytes, None]:
         splitter = LineSplitter()
-        chunks = self._response.content.iter_any()
         while True:
             with _mapped_errors(self._host):
-                chunk = await anext(chunks, None)
-            if chunk is None:
+                chunk = await self._response.content.readany()
+            if not chunk:
                 break
             for line in splitter.feed(chunk):
                 yield line

@@ -7,7 +7,7 @@ is judged elsewhere (`tests/conformance`), here it only has to misbehave precise
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -80,11 +80,11 @@ class ListedStream:
     """A stream with a fixed status and lines; an exception among the lines is raised."""
 
     status: int
-    source: AsyncIterator[bytes]
+    source: AsyncGenerator[bytes, None]
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
-    def lines(self) -> AsyncIterator[bytes]:
+    def lines(self) -> AsyncGenerator[bytes, None]:
         return self.source
 
     async def read(self) -> bytes:
