@@ -192,6 +192,10 @@ class NodeFolder:
         sync_folder(folder)
         sync_folder(self.pods)
 
+    def record(self, uid: str) -> PodRecord | None:
+        """Whose folder this is."""
+        return read_record(self.pod(uid) / "pod.json", PodRecord)
+
     def admitted(self) -> list[PodRecord]:
         """Every pod with a folder; a folder without a readable record is not a pod's."""
         records = (read_record(path / "pod.json", PodRecord) for path in entries(self.pods))

@@ -141,6 +141,10 @@ class ProcessStarter(Protocol):
         """What an earlier agent left, running or not. Called once, before anything else."""
         ...
 
+    async def recover_pod(self, pod: PodRef) -> RecoveredPod | None:
+        """What there is of one pod; None: it has no folder."""
+        ...
+
     async def admit(self, pod: PodRef, *, grace_s: int) -> None:
         """Make the pod's folder, durably: from now on `recover` knows it. May be repeated."""
         ...

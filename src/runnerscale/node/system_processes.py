@@ -19,6 +19,7 @@ from runnerscale.node.attempt_files import (
     AttemptFolder,
     ExitRecord,
     NodeFolder,
+    PodRecord,
     StartingRecord,
     exit_status,
 )
@@ -134,13 +135,13 @@ class SystemProcesses:
     async def recover(self) -> Sequence[RecoveredPod]:
         """See `processes.ProcessStarter`."""
         await asyncio.to_thread(self._folder.remove_leftovers)
-        found = []
-        for record in await asyncio.to_thread(self._folder.admitted):
-            pod = PodRef(record.namespace, record.name, record.uid)
-            names = self._folder.containers(pod.uid)
-            containers = {name: self._recover_container(pod, name) for name in names}
-            found.append(RecoveredPod(pod, record.grace_s, containers))
-        return found
+        records = await asyncio.to_thread(self._folder.admitted)
+        return [self._recovered(record) for record in records]
+
+    async def recover_pod(self, pod: PodRef) -> RecoveredPod | None:
+        """See `processes.ProcessStarter`."""
+        record = await asyncio.to_thread(self._folder.record, pod.uid)
+        return None if record is None else self._recovered(record)
 
     async def admit(self, pod: PodRef, *, grace_s: int) -> None:
         """See `processes.ProcessStarter`."""
@@ -315,11 +316,15 @@ class SystemProcesses:
 
     # --- after a restart -------------------------------------------------------------------
 
+    def _recovered(self, record: PodRecord) -> RecoveredPod:
+        pod = PodRef(record.namespace, record.name, record.uid)
+        names = self._folder.containers(pod.uid)
+        containers = {name: self._recover_container(pod, name) for name in names}
+        return RecoveredPod(pod, record.grace_s, containers)
+
     def _recover_container(self, pod: PodRef, container: str) -> RecoveredContainer:
-        started = []
-        for attempt in self._folder.attempts(pod.uid, container):
-            if self._may_have_started(attempt):
-                started.append(attempt)
+        attempts = self._folder.attempts(pod.uid, container)
+        started = [attempt for attempt in attempts if self._may_have_started(attempt)]
         if not started:
             return RecoveredContainer(attempts=0, latest=None)
         newest = started[-1]
