@@ -98,6 +98,8 @@ def start(state: State, now_s: float, job: Job, runner: Runner) -> None:
     job.state = JobState.RUNNING
     job.started_s = now_s
     job.starts += 1
+    state.running_now += 1
+    state.peak_running = max(state.peak_running, state.running_now)
     runner.jobs_taken += 1
     if job.starts > 1:
         state.violation(now_s, "job started twice", f"job {job.id} on runner {runner.name}")
@@ -160,6 +162,7 @@ def complete(state: State, now_s: float, job: Job, result: Result) -> None:
     if job.state is JobState.COMPLETED:
         return
     before = job.state
+    state.running_now -= before is JobState.RUNNING
     job.state = JobState.COMPLETED
     job.result = result
     job.finished_s = now_s

@@ -46,6 +46,7 @@ def register(state: State, now_s: float, scale_set: ScaleSet, name: str) -> Runn
     state.runners_by_secret[runner.secret] = runner
     scale_set.runners.add(runner.id)
     state.counters["runners registered"] += 1
+    state.peak_runners = max(state.peak_runners, len(state.runners))
     state.timers.at(now_s + state.options.offline_runner_life_s, Due.RUNNER, runner.id)
     news(state, scale_set)
     state.emit(now_s, "runner", runner=name, id=runner.id, state="registered")

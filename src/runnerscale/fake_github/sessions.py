@@ -5,8 +5,6 @@ over, or when its scale set goes. Its queue token is checked on polls, acknowled
 acquires; a refresh replaces it at once. Contract C2 2.8-2.10, Annex A.
 """
 
-from collections.abc import Mapping
-
 from runnerscale.fake_github import assignment, jobs
 from runnerscale.fake_github.ids import new_token
 from runnerscale.fake_github.message_queue import Envelope
@@ -207,13 +205,12 @@ def acquires(state: State) -> bool:
     return state.options.assignment is AssignmentMode.ACQUIRE
 
 
-def capacity_from(headers: Mapping[str, str]) -> int | None:
+def capacity_from(text: str | None) -> int | None:
     """The capacity a poll was sent with; None: it named none.
 
     Raises:
         Refused: 400 for anything but a whole number of 0 or more.
     """
-    text = headers.get("X-ScaleSetMaxCapacity")
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:

@@ -30,6 +30,7 @@ V = TypeVar("V")
 
 REMEMBERED_MAX = 20_000  # spent JIT configs, started names, ended sessions
 EVENTS = "events"  # the topic of whoever follows the event log
+FAULTS = "faults"  # the topic of requests that a black hole has swallowed
 
 JobKey = tuple[str, str, frozenset[str], str]  # owner, repository, labels, group
 
@@ -102,6 +103,9 @@ class State:
         self.touched: set[str] = set()  # topics with news for whoever waits
         self.violations: deque[Violation] = deque(maxlen=max(1, options.violations_max))
         self.counters: Counter[str] = Counter()
+        self.peak_runners = 0
+        self.running_now = 0
+        self.peak_running = 0
         self._numbers: Counter[str] = Counter()
 
     def next_number(self, of: str, first: int = 1) -> int:
