@@ -1,0 +1,153 @@
+"""From the bytes of a request to an object of a kind: decoding, unknown fields, pruning.
+
+What the object means is `operations.py`; this file only makes sure that it has the shape of
+its kind, and tells what was dropped (`fieldValidation`).
+"""
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from runnerscale.apiserver.builtin_types import WrongType, read_object
+from runnerscale.apiserver.failures import (
+    bad_request,
+    quoted,
+    unsupported_media_type,
+)
+from runnerscale.apiserver.kinds import Kind
+from runnerscale.apiserver.schema import apply_defaults, prune
+
+Json = dict[str, Any]
+
+YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
+ACCEPTED = "application/json, application/yaml"
+
+
+def decode_body(body: bytes, content_type: str) -> Json:
+    """The object in a body.
+
+    Raises:
+        ApiFailure: 400 unreadable, 415 of a type that is not understood.
+    """
+    value = decode_any(body, content_type)
+    if not isinstance(value, dict):
+        raise bad_request(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal"
+            f" {_json_type(value)} into Go value of type struct"
+        )
+    return value
+
+
+def decode_any(body: bytes, content_type: str) -> Any:
+    """Any JSON or YAML value in a body."""
+    plain = content_type.partition(";")[0].strip().lower()
+    if plain in YAML_TYPES:
+        try:
+            return yaml.load(body, Loader=_SafeLoader)  # noqa: S506 - a safe loader
+        except yaml.YAMLError as error:
+            raise bad_request(f"error converting YAML to JSON: {error}") from None
+    if plain and not (plain.endswith("json") or plain == "*/*"):
+        raise unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include:"
+            f" {ACCEPTED}"
+        )
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type JSON): {error}"
+        ) from None
+
+
+class _SafeLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML without dates: a time stays text, as in JSON."""
+
+
+_SafeLoader.yaml_implicit_resolvers = {
+    first: [(tag, regexp) for tag, regexp in pairs if tag != "tag:yaml.org,2002:timestamp"]
+    for first, pairs in _SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _json_type(value: Any) -> str:
+    return {str: "string", list: "array", bool: "bool"}.get(type(value), "number")
+
+
+def check_type_names(kind: Kind, obj: Json) -> None:
+    """apiVersion and kind are those of the path.
+
+    Raises:
+        ApiFailure: 400.
+    """
+    if kind.custom and not obj.get("kind"):
+        shown = msgspec.json.encode(obj).decode()
+        raise bad_request(f"Object 'Kind' is missing in '{shown}'")
+    found_kind = obj.setdefault("kind", kind.kind)
+    found_version = obj.setdefault("apiVersion", kind.api_version)
+    if found_version != kind.api_version:
+        raise bad_request(
+            f"the API version in the data ({found_version}) does not match the expected API"
+            f" version ({kind.api_version})"
+        )
+    if found_kind != kind.kind:
+        raise bad_request(
+            f"{found_kind} in version {quoted(kind.version)} cannot be handled as a {kind.kind}:"
+            f" no kind {quoted(found_kind)} is registered for version {quoted(kind.api_version)}"
+        )
+
+
+def shape(kind: Kind, obj: Json) -> tuple[Json, list[str]]:
+    """The object with known fields only, defaults of its CRD filled in; what was dropped.
+
+    Raises:
+        ApiFailure: 400, a value cannot be what its field wants.
+    """
+    meta = obj.get("metadata")
+    if meta is None:
+        obj["metadata"] = meta = {}
+    if not isinstance(meta, dict):
+        raise bad_request(_unhandled(kind, "json: cannot unmarshal metadata into an object"))
+    try:
+        if kind.type_name:
+            read, reading = read_object(obj, kind.type_name)
+            _tidy_metadata(read.setdefault("metadata", {}))
+            return read, reading.unknown
+        obj["metadata"], reading = read_object(meta, "ObjectMeta")
+    except WrongType as error:
+        raise bad_request(_unhandled(kind, str(error))) from None
+    _tidy_metadata(obj["metadata"])
+    unknown = [f"metadata.{path}" for path in reading.unknown]
+    if kind.schema is not None:
+        unknown += prune(obj, kind.schema)
+        apply_defaults(obj, kind.schema)
+    return obj, unknown
+
+
+def _unhandled(kind: Kind, why: str) -> str:
+    return (
+        f"{kind.kind} in version {quoted(kind.version)} cannot be handled as a {kind.kind}: {why}"
+    )
+
+
+def strict_failure(kind: Kind, unknown: list[str]) -> str:
+    """The sentence for a strict request with unknown fields."""
+    return _unhandled(kind, "strict decoding error: " + ", ".join(unknown_texts(unknown)))
+
+
+def unknown_texts(unknown: list[str]) -> list[str]:
+    """One text for each unknown field."""
+    return [f'unknown field "{path}"' for path in unknown]
+
+
+def _tidy_metadata(meta: Json) -> None:
+    """Empty is absent, as Kubernetes writes it."""
+    for name in ("labels", "annotations", "finalizers", "ownerReferences", "managedFields"):
+        if name in meta and not meta[name]:
+            del meta[name]
+    for name in ("generateName", "namespace", "uid", "resourceVersion", "selfLink", "name"):
+        if meta.get(name) == "":
+            del meta[name]
+    # Who set which field is not tracked here: server-side apply is refused.
+    meta.pop("managedFields", None)
+    meta.pop("selfLink", None)

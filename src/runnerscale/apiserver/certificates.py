@@ -1,0 +1,163 @@
+"""The server's own CA and certificate, made at first start and kept in the data folder.
+
+kubectl and the service accounts trust the CA; the server certificate is renewed at a start
+when less than half of its life is left. Keys never leave the folder (mode 0600).
+"""
+
+import ipaddress
+import os
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CA_DAYS = 3650
+SERVER_DAYS = 365
+NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+ADDRESSES = ("127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Where the files are, and the CA as text."""
+
+    ca_pem: str
+    certificate: Path
+    key: Path
+
+    def server_context(self) -> ssl.SSLContext:
+        """For the listening socket."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+def ensure_certificates(folder: Path, *, now_s: float) -> Certificates:
+    """Read them, or make what is missing or too old.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ca_path, ca_key_path = folder / "ca.crt", folder / "ca.key"
+    now = datetime.fromtimestamp(now_s, UTC)
+    if ca_path.exists() and ca_key_path.exists():
+        ca = x509.load_pem_x509_certificate(ca_path.read_bytes())
+        loaded = serialization.load_pem_private_key(ca_key_path.read_bytes(), None)
+        assert isinstance(loaded, ec.EllipticCurvePrivateKey)
+        ca_key = loaded
+    else:
+        ca_key = ec.generate_private_key(ec.SECP256R1())
+        ca = _make_ca(ca_key, now)
+        _write(ca_key_path, _key_pem(ca_key), secret=True)
+        _write(ca_path, ca.public_bytes(serialization.Encoding.PEM), secret=False)
+    certificate, key_path = folder / "server.crt", folder / "server.key"
+    if not (key_path.exists() and _still_good(certificate, ca, now)):
+        key = ec.generate_private_key(ec.SECP256R1())
+        made = _make_server(key, ca, ca_key, now)
+        _write(key_path, _key_pem(key), secret=True)
+        _write(certificate, made.public_bytes(serialization.Encoding.PEM), secret=False)
+    return Certificates(ca_path.read_text(), certificate, key_path)
+
+
+def _still_good(path: Path, ca: x509.Certificate, now: datetime) -> bool:
+    if not path.exists():
+        return False
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        certificate.verify_directly_issued_by(ca)
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
+        return False
+    return certificate.not_valid_after_utc - now > timedelta(days=SERVER_DAYS / 2)
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _make_ca(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    name = _name("runnerscale-ca")
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=CA_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _make_server(
+    key: ec.EllipticCurvePrivateKey,
+    ca: x509.Certificate,
+    ca_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+) -> x509.Certificate:
+    alternatives: list[x509.GeneralName] = [x509.DNSName(name) for name in NAMES]
+    alternatives += [x509.IPAddress(ipaddress.ip_address(a)) for a in ADDRESSES]
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_name("kube-apiserver"))
+        .issuer_name(ca.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=SERVER_DAYS))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()),
+            critical=False,
+        )
+        .sign(ca_key, hashes.SHA256())
+    )
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _write(path: Path, data: bytes, *, secret: bool) -> None:
+    """Whole or not at all, so that a crash leaves no half file."""
+    temporary = path.with_name(path.name + ".new")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if secret else 0o644)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+    temporary.replace(path)
+
+
+def write_secret_file(path: Path, data: bytes) -> None:
+    """A file only its owner may read."""
+    _write(path, data, secret=True)

@@ -1,0 +1,184 @@
+"""Durability: one SQLite file, one writer thread, many writes a commit.
+
+The thread takes whatever has piled up while the last commit was under way and commits it in
+one transaction (WAL, synchronous FULL), so throughput grows with load and an answer waits
+for one commit at most. Reading happens once, at start; from then on `store.py` is the truth
+and this file only follows it.
+"""
+
+import asyncio
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from runnerscale.apiserver.store import Row, Store, StoreError
+
+SCHEMA_VERSION = 1
+ROWS_PER_COMMIT_MAX = 2000
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS objects (
+    resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+    version INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (resource, namespace, name)
+);
+"""
+
+
+def open_sqlite_store(path: Path | str) -> Store:
+    """The store in a SQLite file, made when it is missing; the folder must exist.
+
+    Raises:
+        StoreError: one sentence: read-only folder, in use, not a database, of a newer version.
+    """
+    store = Store(SqliteJournal(Path(path)))
+    store.open()
+    return store
+
+
+class SqliteJournal:
+    """The file and its writer thread."""
+
+    def __init__(self, path: Path) -> None:
+        """Open and check the file; the thread starts with `start`."""
+        self._path = path
+        self._rows: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._db = _connect(path)
+        try:
+            self._version = _prepare(self._db, path)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def load(self) -> tuple[int, Iterable[Row]]:
+        """Every object, and the version counter."""
+        rows = self._db.execute("SELECT resource, namespace, name, version, data FROM objects")
+        return self._version, [Row((r, ns, n), v, data) for r, ns, n, v, data in rows]
+
+    def start(self, done: Callable[[int], None], failed: Callable[[str], None]) -> None:
+        """Start the writer thread; the callbacks are called on the running loop."""
+        self._done = done
+        self._failed = failed
+
+    def append(self, row: Row) -> bool:
+        """Hand a write to the thread."""
+        if self._thread is None:
+            loop = asyncio.get_running_loop()
+            self._thread = threading.Thread(
+                target=self._write, args=(loop,), name="sqlite writer", daemon=True
+            )
+            self._thread.start()
+        self._rows.put(row)
+        return False
+
+    async def close(self) -> None:
+        """Write what was taken, then close the file."""
+        if self._thread is not None:
+            self._rows.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+        self._db.close()
+
+    def _write(self, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            batch, more = self._take()
+            try:
+                if batch:
+                    self._commit(batch)
+            except sqlite3.Error as error:
+                why = f"{self._path}: cannot store objects ({error}); free the disk and restart"
+                _call(loop, self._failed, why)
+                return
+            if batch:
+                _call(loop, self._done, batch[-1].version)
+            if not more:
+                return
+
+    def _take(self) -> tuple[list[Row], bool]:
+        """What has piled up; False: close was asked for."""
+        batch: list[Row] = []
+        row = self._rows.get()
+        while row is not None:
+            batch.append(row)
+            if len(batch) >= ROWS_PER_COMMIT_MAX:
+                return batch, True
+            try:
+                row = self._rows.get_nowait()
+            except queue.Empty:
+                return batch, True
+        return batch, False
+
+    def _commit(self, batch: list[Row]) -> None:
+        # Only the last state of an object in the batch needs to be written.
+        last = {row.key: row for row in batch}
+        gone = [key for key, row in last.items() if row.data is None]
+        kept = [(*key, row.version, row.data) for key, row in last.items() if row.data is not None]
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        if gone:
+            db.executemany("DELETE FROM objects WHERE resource=? AND namespace=? AND name=?", gone)
+        if kept:
+            db.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", kept)
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (str(batch[-1].version),))
+        db.execute("COMMIT")
+
+
+def _call(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], argument: object) -> None:
+    try:
+        loop.call_soon_threadsafe(callback, argument)
+    except RuntimeError:
+        pass  # the loop is closed: nobody waits any more
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # secrets are in it
+        os.close(fd)
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1)
+    except (OSError, sqlite3.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise StoreError(
+            f"{path}: the database cannot be opened for writing ({reason});"
+            " choose a folder that this user may write to"
+        ) from None
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> int:
+    """Lock and check the file; the version counter."""
+    try:
+        db.execute("PRAGMA locking_mode=EXCLUSIVE")  # one server a file; ends with the process
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.split(";"):
+            db.execute(statement)
+        meta = dict(db.execute("SELECT key, value FROM meta"))
+        found = int(meta.get("schema", SCHEMA_VERSION))
+        if found <= SCHEMA_VERSION:
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
+        db.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {_explained(error)}") from None
+    if found > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: the database was written by a newer version of runnerscale"
+            f" (its layout is {found}, this one knows up to {SCHEMA_VERSION});"
+            " use that version, or another data folder"
+        )
+    return int(meta.get("version", 0))
+
+
+def _explained(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "locked" in text:
+        return "the database is in use by another API server; stop that one first"
+    if "not a database" in text or "malformed" in text:
+        return f"this is not a usable database ({text}); move it away or choose another data folder"
+    if "readonly" in text or "read-only" in text:
+        return "the database is read-only; choose a folder that this user may write to"
+    return f"the database cannot be used ({text})"
