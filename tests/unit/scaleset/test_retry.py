@@ -31,6 +31,7 @@ from runnerscale.scaleset.transport import (
     NoAnswer,
     NotReached,
     ProxyRefused,
+    Request,
     Response,
     UnusableRequest,
     redirected,
@@ -304,8 +305,6 @@ async def test_where_logs_are_dropped_nothing_is_said(capsys: pytest.CaptureFixt
 async def test_a_redirect_keeps_method_and_body_where_it_says_so(
     status: int, method: str, body: bytes | None
 ) -> None:
-    from runnerscale.scaleset.transport import Request
-
     request = Request("POST", "https://h/a", {"Authorization": "Bearer t"}, b"the-body")
     answers = in_turn(reply(status, location="/b?c=d"), reply(200, RUNNER))
     stub = stub_with(answers)
@@ -327,8 +326,6 @@ async def test_a_redirect_keeps_method_and_body_where_it_says_so(
     ],
 )
 def test_a_token_goes_to_nobody_else(location: str, kept: bool) -> None:
-    from runnerscale.scaleset.transport import Request
-
     request = Request("GET", "https://h/a", {"authorization": "Bearer t", "User-Agent": "u"})
     followed = redirected(request, reply(307, location=location))
     assert followed is not None
