@@ -56,7 +56,7 @@ async def running(informer: Informer[Any]) -> AsyncIterator[None]:
 def sizes(informer: Informer[Widget]) -> dict[str, int]:
     return {
         key: item.spec.size
-        for key in informer.store.keys()
+        for key in informer.store
         if (item := informer.store.get(key)) is not None and item.spec is not None
     }
 

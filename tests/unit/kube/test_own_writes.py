@@ -1,0 +1,237 @@
+"""No pass on a key before the caches show what the last one wrote."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from runnerscale.core.clock import SystemClock
+from runnerscale.kube.own_writes import OwnWrites
+from tests.unit.kube.scripted import WIDGETS, MiniServer, client_on, path_of
+from tests.unit.kube.test_informer import informer_on, running
+
+RunVirtual = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+class World:
+    """A server, a cache of it, and what OwnWrites said when."""
+
+    def __init__(self) -> None:
+        self.server = MiniServer()
+        self.client = client_on(self.server)
+        self.informer = informer_on(self.server)
+        self.writes = OwnWrites(clock=SystemClock())
+        self.heard: list[float] = []
+
+    def wait_for(self, key: str) -> None:
+        loop = asyncio.get_running_loop()
+        self.writes.when_settled(key, lambda: self.heard.append(round(loop.time(), 1)))
+
+    def lists(self) -> int:
+        return sum(1 for sent in self.server.sent if sent.method == "GET")
+
+
+def test_a_write_is_settled_the_moment_the_cache_shows_it(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            made = await world.client.create(WIDGETS, "ns", {"metadata": {"name": "a"}})
+            world.writes.wrote("key", world.informer, "ns/a", made.metadata.resource_version)
+            assert not world.writes.is_settled("key")
+            assert world.writes.is_settled("another")
+            world.wait_for("key")
+            await asyncio.sleep(3)
+            assert world.heard == []
+            world.server.thaw()
+            await asyncio.sleep(0.01)
+            assert world.heard == [3.0]
+            assert world.writes.is_settled("key")
+            assert len(world.writes) == 0
+            await asyncio.sleep(60)
+            assert world.heard == [3.0]  # once
+            assert world.lists() == 1  # and the watch was trusted
+
+    run_virtual(scenario())
+
+
+def test_what_the_cache_shows_already_is_never_waited_for(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            made = world.server.put(path_of("a"), {})
+            await asyncio.sleep(0.1)
+            version = made["metadata"]["resourceVersion"]
+            world.writes.wrote("key", world.informer, "ns/a", version)
+            assert world.writes.is_settled("key")
+            world.wait_for("key")
+            assert world.heard == [0.1]
+
+    run_virtual(scenario())
+
+
+def test_all_of_several_writes_must_show(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            versions = [
+                world.server.put(path_of(name), {})["metadata"]["resourceVersion"] for name in "abc"
+            ]
+            for version in reversed(versions):  # answers come in any order
+                world.writes.wrote("key", world.informer, "ns/x", version)
+            world.writes.wrote("other", world.informer, "ns/a", versions[0])
+            world.wait_for("key")
+            hidden, world.server.history[:] = world.server.history[2:], world.server.history[:2]
+            world.server.thaw()
+            await asyncio.sleep(0.1)
+            assert world.writes.is_settled("other")
+            assert not world.writes.is_settled("key")
+            world.server.history += hidden
+            world.server.thaw()
+            await asyncio.sleep(0.1)
+            assert world.heard == [0.1]
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("how", ["gone", "going", "replaced"])
+def test_a_deletion_is_settled_when_the_cache_shows_it(run_virtual: RunVirtual, how: str) -> None:
+    async def scenario() -> None:
+        world = World()
+        made = world.server.put(path_of("a"), {})
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            uid = made["metadata"]["uid"]
+            world.writes.deleted("key", world.informer, "ns/a", uid)
+            assert not world.writes.is_settled("key")
+            world.wait_for("key")
+            if how == "going":  # finalizers hold it
+                meta = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}
+                world.server.put(path_of("a"), {"metadata": meta})
+            else:
+                world.server.drop(path_of("a"))
+            if how == "replaced":
+                world.server.put(path_of("a"), {})
+            world.server.thaw()
+            await asyncio.sleep(0.1)
+            assert world.heard == [0.0]
+
+    run_virtual(scenario())
+
+
+def test_a_deletion_of_what_the_cache_never_had_is_settled(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.writes.deleted("key", world.informer, "ns/a", "u")
+            world.writes.deleted("key", world.informer, "ns/b", None)
+            world.writes.wrote("key", world.informer, "ns/b", None)
+            assert world.writes.is_settled("key")
+
+    run_virtual(scenario())
+
+
+def test_what_never_shows_is_settled_by_a_list_after_the_bound(run_virtual: RunVirtual) -> None:
+    # A watch that delivers nothing, and a delete that was answered but never happened.
+    async def scenario() -> None:
+        world = World()
+        kept = world.server.put(path_of("kept"), {})
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            made = world.server.put(path_of("a"), {})
+            world.writes.wrote("key", world.informer, "ns/a", made["metadata"]["resourceVersion"])
+            world.writes.deleted("key", world.informer, "ns/kept", kept["metadata"]["uid"])
+            world.wait_for("key")
+            await asyncio.sleep(60)
+            assert world.lists() == 2
+            assert len(world.heard) == 1
+            assert 10.0 <= world.heard[0] <= 11.0
+            assert world.informer.store.get("ns/a") is not None
+
+    with capture_logs() as logs:
+        run_virtual(scenario())
+    assert {entry["object"] for entry in logs if "does not show" in entry["event"]} == {
+        "ns/a",
+        "ns/kept",
+    }
+
+
+def test_while_the_server_is_down_the_key_stays_aside(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            made = world.server.put(path_of("a"), {})
+            world.writes.wrote("key", world.informer, "ns/a", made["metadata"]["resourceVersion"])
+            world.wait_for("key")
+
+            def down(_: Any) -> Any:
+                raise ConnectionError  # not one of ours: even then
+
+            def refused(_: Any) -> Any:
+                from runnerscale.kube.errors import Unreachable
+
+                raise Unreachable("refused", sent=False)
+
+            world.server.before = refused
+            await asyncio.sleep(100)
+            world.server.before = down
+            await asyncio.sleep(100)
+            assert world.heard == []
+            world.server.before = lambda _: None
+            await asyncio.sleep(60)
+            assert len(world.heard) == 1
+
+    run_virtual(scenario())
+
+
+def test_a_list_that_began_before_the_write_settles_nothing(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        kept = world.server.put(path_of("kept"), {})
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            real, world.server._get = world.server._get, None  # type: ignore[method-assign]
+            answered = asyncio.Event()
+
+            async def slow(request: Any, **_: Any) -> Any:
+                found = real(request)  # what the list shows is fixed here ...
+                await answered.wait()
+                return found
+
+            request, world.server.request = world.server.request, None  # type: ignore[method-assign]
+
+            async def one_slow(method: str, path: str, **options: Any) -> Any:
+                if method == "GET" and not answered.is_set():
+                    from tests.unit.kube.scripted import Sent
+
+                    return await slow(Sent(method, path, options.get("query", {}), {}))
+                world.server._get = real  # type: ignore[method-assign]
+                return await request(method, path, **options)
+
+            world.server.request = one_slow  # type: ignore[assignment]
+            world.informer.relist()
+            await asyncio.sleep(1)
+            # ... and only then the object is deleted.
+            world.server.drop(path_of("kept"))
+            world.writes.deleted("key", world.informer, "ns/kept", kept["metadata"]["uid"])
+            answered.set()
+            await asyncio.sleep(1)
+            assert world.informer.store.get("ns/kept") is not None
+            assert not world.writes.is_settled("key")
+            world.server.thaw()
+            await asyncio.sleep(1)
+            assert world.writes.is_settled("key")
+
+    run_virtual(scenario())
