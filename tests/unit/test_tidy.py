@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "runnerscale"
 MODULES = sorted(SOURCE.rglob("*.py"))
 # These run alone on the runner's side, with the standard library only (start-up time).
-STANDALONE = {"fake_github/demo_runner.py", "node/shim.py"}
+STANDALONE = {"fake_github/demo_runner.py", "fake_github/demo_runner_job.py", "node/shim.py"}
 
 FUNCTION_LINES_MAX = 60
 MODULE_LINES_MAX = 500

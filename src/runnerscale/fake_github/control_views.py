@@ -177,13 +177,23 @@ def _waiting(run: Run) -> list[bool]:
 def calls_view(hub: Hub) -> View:
     """Calls by operation and ending, and per completed job."""
     by_operation: dict[str, dict[str, int]] = {}
-    for (name, ending), count in sorted(hub.calls.items()):
-        if not name.startswith("control-"):
-            by_operation.setdefault(name, {})[ending] = count
+    by_client: dict[str, dict[str, int]] = {}
+    for (client, name, ending), count in sorted(hub.calls.items()):
+        if name.startswith("control-"):
+            continue
+        endings = by_operation.setdefault(name, {})
+        endings[ending] = endings.get(ending, 0) + count
+        names = by_client.setdefault(client, {})
+        names[name] = names.get(name, 0) + count
     done = sum(1 for job in hub.state.jobs.values() if job.state is JobState.COMPLETED)
     totals = {name: sum(endings.values()) for name, endings in by_operation.items()}
     per_job = {name: round(total / done, 3) for name, total in totals.items()} if done else {}
-    return {"by_operation": by_operation, "jobs_completed": done, "per_job": per_job}
+    return {
+        "by_operation": by_operation,
+        "by_client": by_client,
+        "jobs_completed": done,
+        "per_job": per_job,
+    }
 
 
 def violations_view(state: State) -> list[View]:

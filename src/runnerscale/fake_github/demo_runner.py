@@ -15,7 +15,7 @@ Exit codes: 0 a job was run, or asked to stop; 1 the registration was refused or
 
 from __future__ import annotations
 
-import base64
+import binascii
 import json
 import os
 import signal
@@ -48,9 +48,9 @@ class Runner:
     """One process, one registration, at most one job."""
 
     def __init__(self, config: str) -> None:
-        files = json.loads(base64.b64decode(config, validate=True))
+        files = json.loads(binascii.a2b_base64(config, strict_mode=True))
         settings, keys = (
-            json.loads(base64.b64decode(files[name]))
+            json.loads(binascii.a2b_base64(files[name]))
             for name in (".runner", ".credentials_rsaparams")
         )
         self.name = str(settings["agentName"])

@@ -7,7 +7,7 @@ only where an address asks for it. Which calls there are is in `demo_runner.py`.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import json
 import os
 import socket
@@ -190,7 +190,11 @@ def proxy_for(scheme: str, authority: str, host: str) -> tuple[str, int, str] | 
     rest = found.partition("://")[2] or found
     credentials, at, address = rest.rstrip("/").rpartition("@")
     proxy_host, port = split_host(address, 3128 if "://" not in found else 80)
-    return proxy_host, port, base64.b64encode(credentials.encode()).decode() if at else ""
+    return (
+        proxy_host,
+        port,
+        binascii.b2a_base64(credentials.encode(), newline=False).decode() if at else "",
+    )
 
 
 def _ends_with(authority: str, host: str, entry: str) -> bool:

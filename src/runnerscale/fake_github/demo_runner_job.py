@@ -10,7 +10,7 @@ of its own; whether it runs at all was decided beforehand, for each way the job 
 
 from __future__ import annotations
 
-import base64
+import binascii
 import os
 import select
 import signal
@@ -256,7 +256,7 @@ class Job:
         self.log = self.log[len(text) :]
         for secret in self.runner.secrets:
             text = text.replace(secret, b"***")
-        return base64.b64encode(text).decode()
+        return binascii.b2a_base64(text, newline=False).decode()
 
     def report(self, *, now: bool = False) -> None:
         """Send log and a sign of life, if it is time; a failure is made good by the next."""
@@ -273,7 +273,7 @@ class Job:
         except Unavailable:
             self.log = before[-LOG_HELD_MAX:]
             return
-        self.offset += len(base64.b64decode(text))
+        self.offset += len(binascii.a2b_base64(text))
         if answer.get("cancel"):
             self.cancelled = True
 

@@ -6,6 +6,7 @@ correlation headers (contract C2 2.1, 2.15 item 8).
 """
 
 import hmac
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -34,6 +35,7 @@ log = structlog.get_logger(__name__)
 Handler: TypeAlias = Callable[[Hub, Call], Awaitable[Answer]]
 
 BLACK_HOLE_MAX_S = 3_600.0
+AGENT_MAX = 2_000
 
 HANDLERS: dict[str, Handler] = {
     "installation-token": rest_api.installation_token,
@@ -105,12 +107,26 @@ async def dispatch(hub: Hub, incoming: Incoming) -> Answer:
         service = place is not None and place.area in (Area.SERVICE, Area.QUEUE)
         answer = refusal_answer(refused, in_service=service)
     except Dropped:
-        hub.calls[(name, "dropped")] += 1
+        hub.calls[(client_of(incoming), name, "dropped")] += 1
         raise
-    hub.calls[(name, str(answer.status))] += 1
+    hub.calls[(client_of(incoming), name, str(answer.status))] += 1
     answer.headers.setdefault("ActivityId", new_uuid(hub.random))
     answer.headers.setdefault("X-GitHub-Request-Id", new_request_id(hub.random))
     return answer
+
+
+def client_of(incoming: Incoming) -> str:
+    """Who asks, by the subsystem in the User-Agent's JSON (contract C2 2.1)."""
+    agent = incoming.headers.get("user-agent", "")
+    if agent.startswith("runnerscale-demo-runner/"):
+        return "runner"
+    if not agent.startswith("{") or len(agent) > AGENT_MAX:
+        return "other"
+    try:
+        subsystem = json.loads(agent).get("subsystem")
+    except (ValueError, AttributeError, RecursionError):
+        return "other"
+    return subsystem[:64] if isinstance(subsystem, str) and subsystem else "other"
 
 
 async def _serve(hub: Hub, call: Call, name: str) -> Answer:

@@ -127,7 +127,7 @@ class FaultBook:
         self.rules.clear()
         return count
 
-    def pick(self, facts: Facts, now_s: float, random: Random) -> Rule | None:
+    def pick(self, facts: Facts, now_s: float, chance: Random) -> Rule | None:
         """The rule that fires on this request; it has then been counted."""
         self.drop_expired(now_s)
         for rule in list(self.rules.values()):
@@ -136,7 +136,7 @@ class FaultBook:
             if rule.after > 0:
                 rule.after -= 1
                 continue
-            if rule.rate < 1.0 and random.random() >= rule.rate:
+            if rule.rate < 1.0 and chance.random() >= rule.rate:
                 continue
             rule.fired += 1
             if rule.times is not None:

@@ -39,7 +39,7 @@ class Hub:
         self.state = State(options, random)
         self.faults = FaultBook()
         self.rate_limit = RateLimit(options)
-        self.calls: Counter[tuple[str, str]] = Counter()  # (operation, status or ending)
+        self.calls: Counter[tuple[str, str, str]] = Counter()  # (client, operation, ending)
         self.base_url = ""  # of the address we listen on, once we do
         self._wall_at_start_s = clock.now_s()
         self._started_s = clock.monotonic_s()
