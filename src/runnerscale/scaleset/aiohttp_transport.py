@@ -74,16 +74,18 @@ class AiohttpTransport:
         session = self._opened()
         with _mapped_faults(timeout_s):
             proxy = self._options.proxies.server_for(request.url)
+            pass_ = _proxy_pass(proxy)
+            tunnelled = request.url.startswith("https:")
             async with (
                 asyncio.timeout(timeout_s),
                 session.request(
                     request.method,
                     yarl.URL(request.url, encoded=True),
-                    headers=request.headers,
+                    headers={**request.headers, **({} if tunnelled else pass_)},
                     data=request.body,
                     allow_redirects=False,
                     proxy=proxy.url if proxy else None,
-                    proxy_auth=_proxy_auth(proxy) if proxy else None,
+                    proxy_headers=pass_ if tunnelled else None,
                 ) as response,
             ):
                 body, fault = await self._read(response)
@@ -141,11 +143,12 @@ class AiohttpTransport:
         return bytes(body), ""
 
 
-def _proxy_auth(server: ProxyServer) -> aiohttp.BasicAuth | None:
-    if not server.username and server.password is None:
-        return None
+def _proxy_pass(server: ProxyServer | None) -> dict[str, str]:
+    """The header that lets us through: in the CONNECT of a tunnel, else in the request."""
+    if server is None or (not server.username and server.password is None):
+        return {}
     password = "" if server.password is None else server.password.reveal()
-    return aiohttp.BasicAuth(server.username, password, encoding="utf-8")
+    return {"Proxy-Authorization": aiohttp.encode_basic_auth(server.username, password)}
 
 
 @contextmanager

@@ -101,12 +101,13 @@ def parse_proxy(url: str) -> ProxyServer:
             f"the proxy's URL has scheme {parts.scheme!r} and host {host!r}. "
             "Write http://HOST:PORT or https://HOST:PORT"
         )
+    username = unquote(parts.username or "")
+    if ":" in username:
+        raise InvalidProxy("the proxy's user name contains a colon. HTTP does not allow one")
     name = f"[{host}]" if ":" in host else host
     authority = name if port is None else f"{name}:{port}"
     password = None if parts.password is None else SecretText(unquote(parts.password))
-    return ProxyServer(
-        f"{parts.scheme}://{authority}", username=unquote(parts.username or ""), password=password
-    )
+    return ProxyServer(f"{parts.scheme}://{authority}", username=username, password=password)
 
 
 def goes_direct(host: str, port: int, no_proxy: Iterable[str]) -> bool:

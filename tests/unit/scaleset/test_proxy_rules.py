@@ -97,7 +97,9 @@ def test_a_proxys_credentials_are_taken_out_of_its_url(url: str, server: ProxySe
     assert "pa@ss" not in repr(server)
 
 
-@pytest.mark.parametrize("url", ["socks5://hush@p", "http://", "http://hush:hush@p:port", ""])
+@pytest.mark.parametrize(
+    "url", ["socks5://hush@p", "http://", "http://hush:hush@p:port", "http://hu%3Ash@p", ""]
+)
 def test_an_unusable_proxy_is_told_without_its_secrets(url: str) -> None:
     with pytest.raises(InvalidProxy) as caught:
         parse_proxy(url)

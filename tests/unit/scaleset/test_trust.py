@@ -1,0 +1,53 @@
+import ssl
+
+import pytest
+import trustme
+
+from runnerscale.core.secret import SecretText
+from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
+from runnerscale.scaleset.errors import InvalidCertificate, InvalidProxy
+from runnerscale.scaleset.proxy import ProxyRules
+from runnerscale.scaleset.trust import check_root_ca, tls_context
+
+ROOT = trustme.CA().cert_pem.bytes().decode()
+
+
+@pytest.mark.behaviour("C2 T176")
+@pytest.mark.parametrize(
+    "pem", ["garbage", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"]
+)
+def test_a_root_certificate_that_is_none_is_told_before_any_call(pem: str) -> None:
+    for attempt in (
+        lambda: check_root_ca(pem),
+        lambda: tls_context(root_ca_pem=pem),
+        lambda: AiohttpTransport(NetworkOptions(root_ca_pem=pem)),
+    ):
+        with pytest.raises(InvalidCertificate, match="failed to parse root certificate"):
+            attempt()
+
+
+def test_no_extra_root_is_fine() -> None:
+    check_root_ca("  \n")
+    assert tls_context().verify_mode is ssl.CERT_REQUIRED
+
+
+def test_one_good_certificate_among_others_and_comments_is_enough() -> None:
+    broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+    bundle = f"# café\n{broken}\nissuer: me\n{ROOT}"
+    check_root_ca(bundle)
+    before = len(tls_context().get_ca_certs())
+    assert len(tls_context(root_ca_pem=bundle).get_ca_certs()) == before + 1
+
+
+@pytest.mark.behaviour("C2 T80")
+def test_without_verification_everybody_is_trusted() -> None:
+    context = tls_context(verify=False)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
+    assert AiohttpTransport(NetworkOptions(verify_tls=False))
+
+
+def test_an_unusable_proxy_is_told_before_any_call() -> None:
+    rules = ProxyRules(http=SecretText("socks5://user:hush@p"))
+    with pytest.raises(InvalidProxy) as caught:
+        AiohttpTransport(NetworkOptions(proxies=rules))
+    assert "hush" not in str(caught.value)
