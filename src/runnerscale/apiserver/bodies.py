@@ -16,12 +16,13 @@ from runnerscale.apiserver.failures import (
     unsupported_media_type,
 )
 from runnerscale.apiserver.kinds import Kind
+from runnerscale.apiserver.protobuf import CONTENT_TYPE, decode_protobuf
 from runnerscale.apiserver.schema import apply_defaults, prune
 
 Json = dict[str, Any]
 
 YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
-ACCEPTED = "application/json, application/yaml"
+ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
 def decode_body(body: bytes, content_type: str) -> Json:
@@ -42,6 +43,8 @@ def decode_body(body: bytes, content_type: str) -> Json:
 def decode_any(body: bytes, content_type: str) -> Any:
     """Any JSON or YAML value in a body."""
     plain = content_type.partition(";")[0].strip().lower()
+    if plain == CONTENT_TYPE:
+        return decode_protobuf(body)
     if plain in YAML_TYPES:
         try:
             return yaml.load(body, Loader=_SafeLoader)  # noqa: S506 - a safe loader

@@ -137,10 +137,10 @@ def _check_path(parts: list[str], schema: Schema, source: str) -> None:
             return  # a map: any key will do
         if node.type != "object":
             return
+        if node.embedded and part in ("apiVersion", "kind", "metadata"):
+            return
         known = node.properties.get(part)
         if known is None:
-            if node.embedded and part in ("apiVersion", "kind", "metadata"):
-                return
             raise BadRule(f"compilation failed: ERROR: undefined field '{part}' | {source}")
         node = known
 
