@@ -37,10 +37,10 @@ class Pause:
         """Seconds until calls may go again, 0 when they may."""
         return max(0.0, self._until_s - self._clock.monotonic_s())
 
-    async def passed(self, deadline: Deadline, random: Random, *, spread_s: float) -> bool:
+    async def passed(self, deadline: Deadline, source: Random, *, spread_s: float) -> bool:
         """Wait for the end. False, at once, if the deadline comes first."""
         while (left_s := self.left_s()) > 0.0:
-            wait_s = left_s + spread_s * random.random()
+            wait_s = left_s + spread_s * source.random()
             if wait_s > deadline.left_s():
                 return False
             await self._clock.sleep(wait_s)  # and look again: it may have been extended
