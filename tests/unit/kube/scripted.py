@@ -211,6 +211,7 @@ class MiniServer:
     def compact(self) -> None:
         self.compacted = self.version
         self.history.clear()
+        self._wake()
 
     def cut_watches(self) -> None:
         """Every open watch breaks in the middle of a line."""
@@ -331,12 +332,12 @@ class MiniServer:
     async def _watch(
         self, path: str, since: int, cut: asyncio.Event
     ) -> AsyncGenerator[bytes, None]:
-        if since < self.compacted:
-            gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-            yield json.dumps({"type": "ERROR", "object": gone}).encode()
-            return
         seen = since
         while True:
+            if seen < self.compacted:  # also a watcher that was too slow
+                gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+                yield json.dumps({"type": "ERROR", "object": gone}).encode()
+                return
             fresh = [] if self.frozen else [e for e in self.history if e[0] > seen]
             for version, kind, at, document in fresh:
                 seen = version

@@ -591,10 +591,12 @@ class InformerMachine(RuleBasedStateMachine):
         assert self.informer.is_caught_up(str(self.server.version)) or not self.server.history
 
     def teardown(self) -> None:
-        self.healed_it_equals_the_server()
-        self.task.cancel()
-        self.loop.run_until_complete(asyncio.wait([self.task]))
-        self.loop.close()
+        try:
+            self.healed_it_equals_the_server()
+        finally:
+            self.task.cancel()
+            self.loop.run_until_complete(asyncio.wait([self.task]))
+            self.loop.close()
 
 
 TestInformerMachine = InformerMachine.TestCase
