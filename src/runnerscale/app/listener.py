@@ -47,9 +47,7 @@ class ProcessWiring:
         """A client of the configured place, through the environment's proxies."""
         place = parse_config_url(config.config_url, force_ghes=force_ghes_in(self._environ))
         transport = AiohttpTransport(
-            NetworkOptions(
-                proxies=proxies_in(self._environ), root_ca_pem=config.server_root_ca
-            )
+            NetworkOptions(proxies=proxies_in(self._environ), root_ca_pem=config.server_root_ca)
         )
         client = ScaleSetClient(
             place,

@@ -56,3 +56,7 @@ def _work(words: list[str]) -> Callable[[], int]:
 def main() -> None:
     """The `runnerscale` script."""
     sys.exit(run(sys.argv[0], sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -153,7 +153,7 @@ def fake_github(
 
 
 @app.command(name="api-server")
-def api_server(*, data: Path, port: int = 6443, memory: Annotated[bool, Flag] = False) -> int:
+def api_server(*, data: Path, port: int = 6443) -> int:
     """Run the embedded Kubernetes API alone, on loopback, until Ctrl-C.
 
     Parameters
@@ -162,16 +162,23 @@ def api_server(*, data: Path, port: int = 6443, memory: Annotated[bool, Flag] = 
         Folder of its database, certificates and kubeconfig files; made if missing.
     port
         Where it listens; 0 picks a free one.
-    memory
-        Keep objects in memory only; they are gone at the end.
     """
     from runnerscale.app.api_server import run_api_server_process
 
-    return run_api_server_process(data=data, port=port, memory=memory)
+    return run_api_server_process(data=data, port=port)
 
 
 @app.command
-def node(*, data: Path, kubeconfig: Path, name: str = "local", pods_max: int = 500) -> int:
+def node(
+    *,
+    data: Path,
+    kubeconfig: Path,
+    token_file: Path,
+    name: str = "single-machine",
+    port: int = 0,
+    pods_max: int = 500,
+    stop_pods: Annotated[bool, Flag] = False,
+) -> int:
     """Run the node agent alone: pods of the embedded API as processes of this machine.
 
     Parameters
@@ -180,14 +187,28 @@ def node(*, data: Path, kubeconfig: Path, name: str = "local", pods_max: int = 5
         Folder for the pods' files and logs; made if missing.
     kubeconfig
         How to reach the API server, as the node agent's own identity.
+    token_file
+        Holds the token that the API server shows when it asks for logs.
     name
         Of the node.
+    port
+        Of logs, health and metrics; 0 picks a free one.
     pods_max
         How many pods may run at once.
+    stop_pods
+        End the pods with the agent, instead of leaving them for the next start.
     """
     from runnerscale.app.node import run_node_process
 
-    return run_node_process(data=data, kubeconfig=kubeconfig, name=name, pods_max=pods_max)
+    return run_node_process(
+        data=data,
+        kubeconfig=kubeconfig,
+        token_file=token_file,
+        name=name,
+        port=port,
+        pods_max=pods_max,
+        stop_pods=stop_pods,
+    )
 
 
 @app.command

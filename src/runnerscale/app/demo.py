@@ -1,0 +1,357 @@
+"""The demo: real jobs through the real controllers, listener and runners, then a summary.
+
+The parts are started by `single_machine.py`; what is seen of them is `demo_watch.py`, what may be
+broken `demo_faults.py`, how it is shown `cli/demo_view.py`. Here is only the order of things.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
+from runnerscale.app.demo_faults import (
+    FAULT_SECONDS,
+    GOOD_TOKEN,
+    RUNNER_SET,
+    Breaker,
+    Fault,
+    FaultAt,
+)
+from runnerscale.app.demo_state import (
+    DemoState,
+    DemoView,
+    JobRow,
+    Leftovers,
+    Summary,
+)
+from runnerscale.app.demo_watch import Eyes
+from runnerscale.app.github_control import GitHubControl
+from runnerscale.app.logs import Style, configure_logging
+from runnerscale.app.manifests import github_secret, runner_set
+from runnerscale.app.problem import Problem
+from runnerscale.app.process import run_process
+from runnerscale.app.single_machine import NAMESPACE, Machine, free_ports
+from runnerscale.app.supervisor import Supervisor
+from runnerscale.app.versions import COMPATIBLE_VERSION
+from runnerscale.core.clock import Clock, SystemClock
+from runnerscale.core.deadline import Deadline
+from runnerscale.core.randomness import Random, seeded, system_random
+from runnerscale.kube.errors import KubeError, NotFound
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 0.25
+WEIGH_EVERY = 4  # looks
+# How long without any job starting or ending until the demo calls itself stuck.
+STUCK_AFTER_S = 300.0
+GONE_WITHIN_S = 90.0
+LISTENER_FIRST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What was asked for."""
+
+    workflow: Path | None = None
+    jobs: int | None = None
+    job_seconds: float = 1.0
+    min_runners: int = 0
+    max_runners: int = 10
+    faults: tuple[FaultAt, ...] = ()
+    keep: bool = False
+    seed: int | None = None
+
+
+def run_demo(options: DemoOptions, view: DemoView) -> Summary:
+    """The whole demo; the summary also when it went wrong.
+
+    Raises:
+        Problem: the workflow cannot be read, or a part does not start.
+        KeyboardInterrupt: stopped by Ctrl-C; everything started has been ended.
+    """
+    workflow = read_workflow(options)
+    clock = SystemClock()
+    random = system_random() if options.seed is None else seeded(options.seed)
+    summaries: list[Summary] = []
+    with demo_folder(options.keep) as folder, (folder / "demo.log").open("w") as sink:
+        configure_logging("info", "text", style=Style.CONTROLLER, clock=clock, stream=sink)
+
+        async def work() -> int:
+            demo = Demo(options, workflow, folder, view=view, clock=clock, random=random)
+            await demo.run(summaries.append)
+            return 0
+
+        run_process(work)
+        if not summaries:
+            raise KeyboardInterrupt
+        if not summaries[0].went_well:
+            kept = Path(tempfile.mkdtemp(prefix="runnerscale-demo-logs-"))
+            shutil.copytree(folder / "logs", kept, dirs_exist_ok=True)
+            shutil.copy(folder / "demo.log", kept)
+            view.say(f"The logs of all parts are kept in {kept}")
+    return summaries[0]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowFile:
+    """A workflow to run."""
+
+    name: str
+    content: str
+
+
+def read_workflow(options: DemoOptions) -> WorkflowFile | None:
+    """The workflow asked for, or the one that comes with us; None: synthetic jobs.
+
+    Raises:
+        Problem: the file cannot be read.
+    """
+    if options.jobs is not None:
+        return None
+    if options.workflow is None:
+        example = resources.files("runnerscale.app").joinpath("example_workflow.yml")
+        return WorkflowFile("example workflow", example.read_text())
+    try:
+        return WorkflowFile(str(options.workflow), options.workflow.read_text())
+    except OSError as error:
+        raise Problem(
+            f"the workflow file {options.workflow} cannot be read: {error.strerror}",
+            "Check the path",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise Problem(
+            f"the workflow file {options.workflow} is not UTF-8 text", "Save it as UTF-8"
+        ) from error
+
+
+@contextlib.contextmanager
+def demo_folder(keep: bool) -> Iterator[Path]:
+    """A folder of its own, removed at the end unless it is to be kept."""
+    folder = Path(tempfile.mkdtemp(prefix="runnerscale-demo-"))
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Demo:
+    """One run."""
+
+    def __init__(
+        self,
+        options: DemoOptions,
+        workflow: WorkflowFile | None,
+        folder: Path,
+        *,
+        view: DemoView,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        """Nothing is started before `run`."""
+        self._options = options
+        self._workflow = workflow
+        self._view = view
+        self._clock = clock
+        self._random = random
+        self._machine = Machine(folder, free_ports(), Supervisor(clock), clock, random)
+        self._run_id: int | None = None
+        self._notes: list[str] = []
+
+    async def run(self, tell: Any) -> None:
+        """Start, run the jobs, sum up (`tell` gets the summary), end everything."""
+        began_s = self._clock.monotonic_s()
+        try:
+            await self._machine.start()
+            ready_s = self._clock.monotonic_s() - began_s
+            self._view.say(f"All parts are up after {ready_s:.1f} s.")
+            async with GitHubControl(self._machine.github_url) as github:
+                eyes = Eyes(self._machine)
+                following = asyncio.get_running_loop().create_task(eyes.runners.run())
+                try:
+                    tell(await self._with_eyes(github, eyes, ready_s, began_s))
+                    if self._options.keep:
+                        await self._hold()
+                finally:
+                    following.cancel()
+                    await asyncio.wait([following])
+        finally:
+            self._view.close()
+            await self._machine.stop()
+
+    async def _with_eyes(
+        self, github: GitHubControl, eyes: Eyes, ready_s: float, began_s: float
+    ) -> Summary:
+        await eyes.runners.wait_synced()
+        await self._machine.apply([github_secret(NAMESPACE, GOOD_TOKEN), self._runner_set()])
+        await self._queue(github)
+        queued_s = self._clock.now_s()
+        breaking = asyncio.get_running_loop().create_task(self._break(github))
+        try:
+            jobs = await self._until_done(github, eyes)
+        finally:
+            breaking.cancel()
+            await asyncio.wait([breaking])
+        await github.clear_faults()
+        wall_s = self._clock.monotonic_s() - began_s
+        writes, reads = await eyes.requests()
+        eyes.weigh()
+        leftovers = await self._leave(github, eyes)
+        state = await github.state()
+        started = [job.started_s for job in jobs if job.started_s]
+        count = max(1, len(jobs))
+        return Summary(
+            jobs=jobs,
+            wall_s=wall_s,
+            ready_s=ready_s,
+            first_job_s=max(0.0, min(started) - queued_s) if started else 0.0,
+            peak_runners=eyes.peak_runners,
+            leftovers=leftovers,
+            violations=tuple(f"{v['kind']}: {v['detail']}" for v in state["violations"]),
+            kubernetes_writes=writes / count,
+            kubernetes_reads=reads / count,
+            github_calls=controller_calls(state) / count,
+            rss_mib=eyes.rss_mib,
+            notes=tuple(self._notes),
+        )
+
+    def _runner_set(self) -> Any:
+        options = self._options
+        return runner_set(
+            NAMESPACE,
+            RUNNER_SET,
+            config_url=f"{self._machine.github_url}/demo-org/demo",
+            min_runners=options.min_runners,
+            max_runners=options.max_runners,
+            version=COMPATIBLE_VERSION,
+        )
+
+    async def _queue(self, github: GitHubControl) -> None:
+        options = self._options
+        if self._workflow is not None:
+            self._run_id = await github.start_workflow(
+                self._workflow.content, self._workflow.name, label=RUNNER_SET
+            )
+            self._view.say(f"Queued the jobs of {self._workflow.name}.")
+        else:
+            jobs = options.jobs or 1
+            await github.queue_jobs(jobs, seconds=options.job_seconds, label=RUNNER_SET)
+            self._view.say(f"Queued {jobs} jobs of {options.job_seconds:g} s.")
+
+    async def _until_done(self, github: GitHubControl, eyes: Eyes) -> tuple[JobRow, ...]:
+        began_s = self._clock.monotonic_s()
+        moved: tuple[object, ...] = ()
+        moved_s = began_s
+        jobs: tuple[JobRow, ...] = ()
+        looks = 0
+        while True:
+            jobs = await github.jobs(self._run_id)
+            troubles = await eyes.troubles() if looks % WEIGH_EVERY == 0 else ()
+            now_s = self._clock.monotonic_s()
+            state = DemoState(now_s - began_s, jobs, eyes.rows(), troubles)
+            self._view.show(state)
+            if looks % WEIGH_EVERY == 0:
+                eyes.weigh()
+            if state.done == len(jobs):
+                return jobs
+            counts = (state.done, state.count("running"), state.count("queued"))
+            if counts != moved:
+                moved, moved_s = counts, now_s
+            if now_s - moved_s > STUCK_AFTER_S:
+                self._notes.append(f"nothing moved for {STUCK_AFTER_S:.0f} s; given up")
+                return jobs
+            looks += 1
+            await self._clock.sleep(LOOK_EVERY_S)
+
+    async def _break(self, github: GitHubControl) -> None:
+        breaker = Breaker(self._machine, github)
+        async with asyncio.TaskGroup() as group:
+            for planned in self._options.faults:
+                for at_s in self._instants(planned):
+                    group.create_task(self._strike(breaker, planned.fault, at_s))
+
+    def _instants(self, planned: FaultAt) -> list[float]:
+        if not planned.count:
+            return [planned.at_s]
+        # Jobs keep coming for about so long; strikes after the end hit nothing.
+        jobs = self._options.jobs or 12
+        rounds = max(1.0, jobs / self._options.max_runners)
+        span_s = max(5.0, rounds * (self._options.job_seconds + 2.0))
+        return sorted(self._random.uniform(0, span_s) for _ in range(planned.count))
+
+    async def _strike(self, breaker: Breaker, fault: Fault, at_s: float) -> None:
+        await self._clock.sleep(at_s)
+        for act, verb in ((fault.strike, "strikes"), (fault.heal, "is healed")):
+            if act is None:
+                return
+            try:
+                await act(breaker)
+            except (Problem, KubeError) as error:
+                self._view.say(f"fault    {fault.name} could not strike: {error}")
+                return
+            self._view.say(f"fault    {fault.name} {verb}: {fault.what}")
+            if fault.heal is not None and act is fault.strike:
+                await self._clock.sleep(FAULT_SECONDS)
+
+    async def _leave(self, github: GitHubControl, eyes: Eyes) -> Leftovers:
+        """Delete the set; what is still there when it is gone, or when waiting ends."""
+        admin = self._machine.admin
+        if self._options.keep:
+            return await self._settled(github, eyes)
+        with contextlib.suppress(NotFound):
+            await admin.delete(AUTOSCALING_RUNNER_SETS, NAMESPACE, RUNNER_SET)
+        deadline = Deadline.after(self._clock, GONE_WITHIN_S)
+        while not deadline.passed:
+            left = await eyes.leftovers(await github.state())
+            sets = await admin.list(AUTOSCALING_RUNNER_SETS, NAMESPACE)
+            if left.total == 0 and not sets.items:
+                return left
+            await self._clock.sleep(LOOK_EVERY_S)
+        self._notes.append(f"not everything was gone {GONE_WITHIN_S:.0f} s after the deletion")
+        return await eyes.leftovers(await github.state())
+
+    async def _settled(self, github: GitHubControl, eyes: Eyes) -> Leftovers:
+        """The set stays: wait until only its minimum of idle runners is left, count the rest."""
+        deadline = Deadline.after(self._clock, GONE_WITHIN_S)
+        spare = self._options.min_runners
+        while True:
+            left = await eyes.leftovers(await github.state())
+            over = Leftovers(
+                runners=max(0, left.runners - spare),
+                pods=max(0, left.pods - spare),
+                secrets=max(0, left.secrets - spare),
+                registrations=max(0, left.registrations - spare),
+            )
+            if over.total == 0 or deadline.passed:
+                return over
+            await self._clock.sleep(LOOK_EVERY_S)
+
+    async def _hold(self) -> None:
+        machine = self._machine
+        ports = machine.ports
+        self._view.close()
+        self._view.say(f"export KUBECONFIG={machine.kubeconfig}")
+        self._view.say(f"controller metrics: http://127.0.0.1:{ports.metrics}/metrics")
+        self._view.say(f"listener metrics:   http://127.0.0.1:{ports.listener_metrics}/metrics")
+        self._view.say(f"GitHub's controls:  {machine.github_url}/control/state")
+        self._view.say("Everything goes on until Ctrl-C.")
+        await asyncio.Event().wait()
+
+
+def controller_calls(state: dict[str, Any]) -> int:
+    """Calls of the controller so far, from GitHub's own count."""
+    by_client = state["calls"]["by_client"]
+    return sum(
+        count
+        for client, names in by_client.items()
+        if "controller" in client
+        for count in names.values()
+    )

@@ -1,0 +1,37 @@
+"""The stand-in for GitHub as a process. What it is, is `fake_github/server.py`."""
+
+from runnerscale.app.logs import Style, configure_logging
+from runnerscale.app.problem import Problem, UsageProblem
+from runnerscale.app.process import run_process
+from runnerscale.core.clock import SystemClock
+from runnerscale.core.randomness import system_random
+from runnerscale.fake_github.options import AssignmentMode, Options, OptionsInvalid
+from runnerscale.fake_github.server import FakeGitHubFailed, run_fake_github
+
+
+def run_fake_github_process(*, port: int, hold_s: float, session_s: float, acquire: bool) -> int:
+    """Serve until SIGTERM; the exit code.
+
+    Raises:
+        Problem: an option or the port cannot be used.
+    """
+    clock = SystemClock()
+    configure_logging("info", "text", style=Style.CONTROLLER, clock=clock)
+    try:
+        options = Options(
+            port=port,
+            poll_hold_s=hold_s,
+            session_life_s=session_s,
+            assignment=AssignmentMode.ACQUIRE if acquire else AssignmentMode.PUSH,
+        )
+    except OptionsInvalid as error:
+        raise UsageProblem(str(error).rstrip("."), "") from error
+
+    async def work() -> int:
+        try:
+            await run_fake_github(options, clock=clock, random=system_random())
+        except FakeGitHubFailed as error:
+            raise Problem(str(error).rstrip("."), "") from error
+        return 0
+
+    return run_process(work)
