@@ -57,8 +57,14 @@ OWNED_KEYS = "runnerscale.dev/owned-keys"
 ISSUED_FOR = "runnerscale.dev/issued-for"
 # On the AutoscalingRunnerSet: what was last told GitHub (labels, disableUpdate), fingerprinted.
 SETTINGS_HASH = "runnerscale.dev/settings-hash"
-# On the AutoscalingRunnerSet: spec fingerprint of the runner spec that was found outdated.
+# On the AutoscalingRunnerSet: fingerprint of the runner pod that GitHub found outdated.
 OUTDATED_FOR = "runnerscale.dev/outdated-for"
+# On the AutoscalingRunnerSet, while it moves to another place at GitHub: since when.
+MOVING_SINCE = "runnerscale.dev/moving-since"
+# On the AutoscalingRunnerSet: scale sets at places that it has moved away from, as JSON.
+LEFT_BEHIND = "runnerscale.dev/left-behind"
+# On the AutoscalingRunnerSet, while it is deleted: since when GitHub or the API server refuses.
+DELETION_FAILING_SINCE = "runnerscale.dev/deletion-failing-since"
 # On runner pods and runners: fingerprint of the runner spec they were made from.
 RUNNER_SPEC_HASH = "runnerscale.dev/runner-spec-hash"
 # On the listener's pod: how often in a row it ended soon after its start, and how it ended.

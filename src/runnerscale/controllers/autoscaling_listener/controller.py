@@ -314,7 +314,9 @@ def connect(caches: Caches, enqueue: Callable[[str], None]) -> None:
     caches.runner_sets.on_change(runner_set_changed)
 
 
-def _wake(cache: Informer[T], key: Callable[[KubeObject], str], enqueue: Callable[[str], None]) -> None:
+def _wake(
+    cache: Informer[T], key: Callable[[KubeObject], str], enqueue: Callable[[str], None]
+) -> None:
     def changed(change: Change[T]) -> None:
         for item in (change.new, change.old):
             found = key(item) if item is not None else ""

@@ -1,0 +1,186 @@
+"""A runner set that is being deleted: listener, runners, scale set, chart objects, in this order.
+
+Nobody listens when the runners go, no runner is left when the scale set goes. Busy runners are
+waited for; everything else has a bound, because the means to do it (Secret, account, network,
+rights) may be gone for good (W37): then it is told, with the id that stays behind, and let go.
+
+Pure. Contract: resources-and-controllers 4.1.3.
+"""
+
+from typing import Any
+
+from runnerscale.api import labels as keys
+from runnerscale.api.reasons import Reason, Trouble, trouble
+from runnerscale.controllers.autoscaling_runner_set import left_behind, protection
+from runnerscale.controllers.autoscaling_runner_set.snapshot import (
+    Action,
+    DeleteListener,
+    DeleteScaleSet,
+    DeleteSet,
+    PatchSelf,
+    Snapshot,
+)
+from runnerscale.controllers.places import place_of
+from runnerscale.controllers.stages import Stage, joined
+from runnerscale.core.clock import format_time, parse_time
+from runnerscale.credentials.place import GitHubPlace
+from runnerscale.kube.objects import is_deleting
+from runnerscale.kube.patching import at_version, drop_finalizers, has_finalizer
+
+AGAIN_S = 5.0
+# Without usable credentials nothing changes by waiting, unless somebody is just restoring them.
+NO_CREDENTIALS_S = 120.0
+# GitHub away, or rights taken from us.
+UNAVAILABLE_S = 600.0
+HOPELESS = (
+    Reason.CREDENTIALS_MISSING,
+    Reason.CREDENTIALS_INVALID,
+    Reason.CREDENTIALS_REFUSED,
+    Reason.CONFIG_URL_INVALID,
+    Reason.PROXY_INVALID,
+    Reason.CERTIFICATE_INVALID,
+)
+
+
+def stage(seen: Snapshot) -> Stage[Action]:
+    """The next step of the way out."""
+    if not has_finalizer(seen.runner_set, keys.RUNNER_SET_FINALIZER):
+        return Stage(stop=True)
+    if seen.listeners:
+        going = tuple(
+            DeleteListener(item.metadata.name or "", item.metadata.uid or "")
+            for item in seen.listeners
+            if not is_deleting(item)
+        )
+        return _waiting(seen, going, "its listener to end")
+    if seen.sets:
+        draining = tuple(
+            DeleteSet(item.metadata.name or "", item.metadata.uid or "")
+            for item in seen.sets
+            if not is_deleting(item)
+        )
+        return _waiting(seen, draining, "its runners to finish")
+    at_github = _at_github(seen)
+    return at_github if at_github is not None else _let_go(seen)
+
+
+def _waiting(seen: Snapshot, actions: tuple[Action, ...], what: str) -> Stage[Action]:
+    told = trouble(Reason.DELETION_WAITS, about=seen.about, happened=f"it waits for {what}")
+    return Stage(actions, (*seen.refused, told), again_s=AGAIN_S, stop=True)
+
+
+def _at_github(seen: Snapshot) -> Stage[Action] | None:
+    """Delete what is ours there; None: done, never was, or given up."""
+    tries: list[Action] = []
+    waits: list[Trouble] = []
+    for item in _left(seen):
+        refusal = seen.github.left_troubles.get(item.scale_set_id)
+        if refusal is None and seen.now_s >= seen.known.left_retry_s:
+            place = item.place(seen.namespace)
+            tries.append(DeleteScaleSet(place, item.scale_set_id, left_behind=True))
+        elif not _is_given_up(seen, refusal):
+            waits.append(refusal or _pending(seen, item.scale_set_id))
+    if _has_own(seen):
+        refusal = _own_refusal(seen)
+        if refusal is None:
+            tries.append(DeleteScaleSet(_place(seen), seen.scale_set_id))
+        elif not _is_given_up(seen, refusal):
+            waits.append(refusal)
+    if tries:
+        return Stage(tuple(tries), stop=True)
+    if waits:
+        return Stage(_note_failing(seen), tuple(waits), again_s=AGAIN_S, stop=True)
+    return None
+
+
+def _left(seen: Snapshot) -> list[left_behind.LeftBehind]:
+    entries = left_behind.entries(seen)
+    return [item for item in entries if item.scale_set_id not in seen.github.deleted]
+
+
+def _has_own(seen: Snapshot) -> bool:
+    return seen.scale_set_id > 0 and seen.scale_set_id not in seen.github.deleted
+
+
+def _own_refusal(seen: Snapshot) -> Trouble | None:
+    """Why the last try failed, also while the pause after it lasts."""
+    if seen.github.trouble is not None:
+        return seen.github.trouble
+    return None if seen.may_ask_github else seen.known.trouble
+
+
+def _is_given_up(seen: Snapshot, refusal: Trouble | None) -> bool:
+    hopeless = refusal is not None and refusal.reason in HOPELESS
+    return _failing_s(seen) >= (NO_CREDENTIALS_S if hopeless else UNAVAILABLE_S)
+
+
+def _pending(seen: Snapshot, scale_set_id: int) -> Trouble:
+    what = f"it waits for the deletion of scale set {scale_set_id} at a place it has left"
+    return trouble(Reason.DELETION_WAITS, about=seen.about, happened=what)
+
+
+def _let_go(seen: Snapshot) -> Stage[Action]:
+    """Chart objects, then ourselves; in one patch with the id that is no more."""
+    leaks = _leaks(seen)
+    if seen.refused and _failing_s(seen) < UNAVAILABLE_S:
+        failing: Stage[Action] = Stage(
+            _note_failing(seen), seen.refused, again_s=AGAIN_S, stop=True
+        )
+        return joined([failing, Stage(troubles=leaks)])
+    step = None if seen.refused else protection.next_step(seen)
+    if step is not None:
+        return Stage((step,), leaks, stop=True)
+    patch = drop_finalizers(seen.meta, [keys.RUNNER_SET_FINALIZER])
+    if patch is None:
+        return Stage(stop=True)
+    if seen.scale_set_id in seen.github.deleted:
+        patch["metadata"]["annotations"] = {keys.SCALE_SET_ID: None}
+    return Stage((PatchSelf(patch),), (*seen.refused, *leaks), stop=True)
+
+
+def _leaks(seen: Snapshot) -> tuple[Trouble, ...]:
+    """What stays at GitHub, with the id that a person needs to remove it."""
+    told = []
+    if _has_own(seen):
+        refusal = _own_refusal(seen) or seen.known.trouble
+        told.append(_leaked(seen, seen.scale_set_id, seen.issued_for, refusal))
+    for item in _left(seen):
+        refusal = seen.github.left_troubles.get(item.scale_set_id)
+        told.append(_leaked(seen, item.scale_set_id, item.github_config_url, refusal))
+    return tuple(told)
+
+
+def _leaked(seen: Snapshot, scale_set_id: int, url: str, why: Trouble | None) -> Trouble:
+    reason = f": {why.happened}" if why else ""
+    what = f"scale set {scale_set_id} at {url} could not be deleted and was given up{reason}"
+    return trouble(Reason.SCALE_SET_LEAKED, about=seen.about, happened=what)
+
+
+def _place(seen: Snapshot) -> GitHubPlace:
+    """With the credentials of the spec, at the place that the id was issued for."""
+    place = place_of(seen.runner_set.spec, namespace=seen.namespace)
+    if not seen.is_moving:
+        return place
+    return GitHubPlace(
+        namespace=place.namespace,
+        config_url=seen.issued_for,
+        secret_name=place.secret_name,
+        proxy=place.proxy,
+        certificate=place.certificate,
+        vault_type=place.vault_type,
+        azure_key_vault=place.azure_key_vault,
+    )
+
+
+def _failing_s(seen: Snapshot) -> float:
+    since = seen.annotation(keys.DELETION_FAILING_SINCE)
+    return seen.now_s - parse_time(since) if since else 0.0
+
+
+def _note_failing(seen: Snapshot) -> tuple[Action, ...]:
+    """Since when it fails: on the object, because a restart must not begin the wait anew."""
+    if seen.annotation(keys.DELETION_FAILING_SINCE):
+        return ()
+    stamp: dict[str, Any] = {keys.DELETION_FAILING_SINCE: format_time(seen.now_s)}
+    body = {"metadata": {"annotations": stamp}}
+    return (PatchSelf(at_version(body, seen.meta.resource_version)),)

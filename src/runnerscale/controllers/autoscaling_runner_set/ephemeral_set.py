@@ -1,0 +1,165 @@
+"""The one EphemeralRunnerSet of a runner set: made, changed in place, held, never replaced.
+
+A changed template is patched into it; which runners are then replaced, and when, is its own
+controller's rule. `replicas` and `patchID` are the listener's and never written here. Only our
+own keys are compared (W6), contents before fingerprints (W9). Sets of other names, as older
+releases made them, are let go: they drain by themselves (W42).
+
+Pure. Contract: resources-and-controllers 3.10, 4.1 A10-A13.
+"""
+
+from typing import Any
+
+from runnerscale.api import labels as keys
+from runnerscale.api.ephemeral_runner import EphemeralRunnerSpec
+from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
+from runnerscale.api.fingerprint import fingerprint, same
+from runnerscale.api.values import as_body
+from runnerscale.controllers.autoscaling_runner_set.outdated import is_outdated
+from runnerscale.controllers.autoscaling_runner_set.snapshot import (
+    Action,
+    CreateSet,
+    DeleteSet,
+    PatchSet,
+    Snapshot,
+)
+from runnerscale.controllers.metadata import (
+    merge_annotations,
+    merge_labels,
+    metadata_patch,
+    url_labels,
+    with_owned_keys,
+)
+from runnerscale.controllers.places import place_of
+from runnerscale.controllers.stages import Stage
+from runnerscale.kube.objects import Body, is_deleting
+from runnerscale.kube.patching import controller_reference, merge_diff
+
+HOLD_ALL = "0"
+
+
+def stage(seen: Snapshot) -> Stage[Action]:
+    """Make it, or change what differs; let strays go."""
+    found = seen.current_set
+    if found is None:
+        return _missing(seen)
+    if is_deleting(found):
+        return Stage()  # its end is an event
+    strays = tuple(
+        DeleteSet(item.metadata.name or "", item.metadata.uid or "")
+        for item in seen.sets
+        if item is not found and not is_deleting(item)
+    )
+    patch = _patch(seen, found)
+    change = (PatchSet(seen.name, patch),) if patch else ()
+    return Stage((*change, *strays))
+
+
+def is_settled(seen: Snapshot) -> bool:
+    """Whether it is there and as wished."""
+    found = seen.live_set
+    return found is not None and not _patch(seen, found)
+
+
+def runner_spec(seen: Snapshot) -> EphemeralRunnerSpec:
+    """What a runner looks like, by the wish."""
+    spec = seen.runner_set.spec
+    return EphemeralRunnerSpec(
+        github_config_url=spec.github_config_url,
+        github_config_secret=spec.github_config_secret,
+        runner_scale_set_id=seen.registered_id,
+        github_server_tls=spec.github_server_tls,
+        proxy=spec.proxy,
+        vault_config=spec.vault_config,
+        ephemeral_runner_config_secret_metadata=spec.ephemeral_runner_config_secret_metadata,
+        metadata=spec.template.metadata,
+        spec=spec.template.spec,
+    )
+
+
+def labels(seen: Snapshot, component: str) -> dict[str, str]:
+    """Those of the runner set, and on them what says whose this is; also for the listener."""
+    own = {
+        keys.PART_OF: keys.PART_OF_VALUE,
+        keys.COMPONENT: component,
+        keys.VERSION: (seen.meta.labels or {}).get(keys.VERSION, ""),
+        keys.SCALE_SET_NAME: seen.name,
+        keys.SCALE_SET_NAMESPACE: seen.namespace,
+    }
+    url = seen.wish.url
+    of_url = (
+        url_labels(
+            enterprise=url.enterprise, organization=url.organization, repository=url.repository
+        )
+        if url
+        else {}
+    )
+    # Those of the URL come after the filter, as in ARC: a prefix does not take them away.
+    return merge_labels(seen.meta.labels, own, excluded=seen.settings.excluded_prefixes) | of_url
+
+
+def may_use_place(seen: Snapshot, spec: EphemeralRunnerSpec) -> bool:
+    """Whether new credentials have proven themselves, or there are none new."""
+    in_use = place_of(spec, namespace=seen.namespace)
+    return seen.credentials_work or in_use == seen.wish.place
+
+
+def _missing(seen: Snapshot) -> Stage[Action]:
+    ready = seen.registered_id > 0 and seen.wish.place is not None and seen.wish.template_usable
+    if not ready or is_outdated(seen):
+        return Stage()
+    metadata: Body = {"name": seen.name, "namespace": seen.namespace}
+    metadata |= _metadata(seen, runner_spec(seen))
+    metadata["ownerReferences"] = [controller_reference(seen.reference)]
+    spec: Body = {"replicas": 0, "patchID": 0, "ephemeralRunnerSpec": as_body(runner_spec(seen))}
+    block = seen.runner_set.spec.ephemeral_runner_metadata
+    if block is not None:
+        spec["ephemeralRunnerMetadata"] = as_body(block)
+    return Stage((CreateSet({"metadata": metadata, "spec": spec}),))
+
+
+def _patch(seen: Snapshot, found: EphemeralRunnerSet) -> Body:
+    """The merge patch that makes it as wished; {}: it is."""
+    spec_now = found.spec.ephemeral_runner_spec
+    wished = runner_spec(seen)
+    applicable = (
+        seen.registered_id > 0
+        and seen.wish.place is not None
+        and seen.wish.template_usable
+        and may_use_place(seen, spec_now)
+    )
+    if not applicable:
+        wished = spec_now  # the last good one
+    spec: Body = {}
+    if not same(spec_now, wished):
+        spec["ephemeralRunnerSpec"] = merge_diff(as_body(spec_now), as_body(wished))
+    block_now = found.spec.ephemeral_runner_metadata
+    block = seen.runner_set.spec.ephemeral_runner_metadata
+    if not same(block_now, block):
+        before, after = as_body(block_now) or {}, as_body(block)
+        spec["ephemeralRunnerMetadata"] = merge_diff(before, after) if block else None
+    metadata = _metadata(seen, wished)
+    changed = metadata_patch(
+        found.metadata, labels=metadata["labels"], annotations=metadata["annotations"]
+    )
+    patch: Body = {"metadata": changed} if changed else {}
+    return patch | ({"spec": spec} if spec else {})
+
+
+def _metadata(seen: Snapshot, wished: EphemeralRunnerSpec) -> dict[str, Any]:
+    block = seen.runner_set.spec.ephemeral_runner_set_metadata
+    own = labels(seen, keys.COMPONENT_RUNNER_SET)
+    excluded = seen.settings.excluded_prefixes
+    if block is not None and block.labels:
+        own = merge_labels(block.labels, own, excluded=excluded)
+    annotations = merge_annotations(
+        block.annotations if block else None,
+        {
+            keys.RUNNER_GROUP_NAME: seen.annotation(keys.RUNNER_GROUP_NAME),
+            keys.RUNNER_SCALE_SET_NAME: seen.annotation(keys.RUNNER_SCALE_SET_NAME),
+            keys.INTEGRITY_HASH: fingerprint(wished),
+        },
+    )
+    if seen.is_leaving or is_outdated(seen):
+        annotations[keys.HOLD] = HOLD_ALL
+    return {"labels": own, "annotations": with_owned_keys(own, annotations)}

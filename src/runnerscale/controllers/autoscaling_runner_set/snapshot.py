@@ -1,0 +1,476 @@
+"""What the rules about a runner set see, what they may ask for, and how answers come back.
+
+Values only. What GitHub said lives in `github`; it begins empty in every pass, beside `known`,
+the memory of earlier passes (a hint: a restart forgets it and asks again).
+Contract: resources-and-controllers 4.1.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from runnerscale.api import labels as keys
+from runnerscale.api.autoscaling_listener import AutoscalingListener
+from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS, AutoscalingRunnerSet
+from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
+from runnerscale.api.reasons import Trouble
+from runnerscale.controllers.autoscaling_runner_set.wish import Wish, same_address
+from runnerscale.core.backoff import Backoff
+from runnerscale.credentials.place import GitHubPlace
+from runnerscale.kube.objects import ObjectMeta, ObjectReference, is_deleting
+from runnerscale.kube.resource import Resource
+from runnerscale.scaleset.model import RunnerGroup, RunnerScaleSet
+
+# Between calls to GitHub that fail; a Secret that appears is noticed within a minute.
+RETRY = Backoff(first_s=2.0, cap_s=60.0)
+LEFT_RETRY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How this controller process was started; the same for all runner sets."""
+
+    namespace: str  # where listeners live
+    image: str  # of listeners: the controller's own
+    build_version: str  # compared with the chart's version label
+    image_pull_secrets: tuple[str, ...] = ()
+    excluded_prefixes: tuple[str, ...] = ()
+
+
+class Look(Enum):
+    """Where something at GitHub is no value: nobody asked yet, or there is none."""
+
+    UNASKED = "unasked"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Runners:
+    """What has to be known of the runners; counts are in the EphemeralRunnerSet's status."""
+
+    # (config URL, scale-set id) of every runner that still has an object
+    places: frozenset[tuple[str, int]] = frozenset()
+    # the same of those that have no job, are not being deleted, and are no evidence
+    idle_places: frozenset[tuple[str, int]] = frozenset()
+    outdated: frozenset[str] = frozenset()  # fingerprints of runner pods that GitHub refused
+    doubted: frozenset[int] = frozenset()  # scale-set ids that GitHub did not know
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What earlier passes learned from GitHub."""
+
+    scale_set: RunnerScaleSet | None = None
+    place: GitHubPlace | None = None  # with these credentials
+    checked_s: float = 0.0  # wall time
+    checked_generation: int = 0  # of the object, at that time
+    trouble: Trouble | None = None  # what went wrong with the last call
+    failed_generation: int = 0  # of the object, at that time
+    failures: int = 0  # in a row
+    retry_s: float = 0.0  # wall time; no call before, unless the object changes
+    left_retry_s: float = 0.0  # the same for what was left behind
+    status_told: str = ""  # fingerprint of the status written last
+    counted_s: float = 0.0  # when the status was written last, wall time
+
+
+@dataclass(frozen=True, slots=True)
+class GitHub:
+    """What GitHub said in this pass."""
+
+    group: RunnerGroup | None = None
+    by_name: RunnerScaleSet | Look = Look.UNASKED
+    by_id: RunnerScaleSet | Look = Look.UNASKED
+    settings_told: bool = False  # labels and self-update went out with a create or update
+    renamed: bool = False  # name or group went out: once in a pass, whatever the answer shows
+    trouble: Trouble | None = None  # the first that went wrong; nothing more is asked then
+    deleted: frozenset[int] = frozenset()
+    left_troubles: Mapping[int, Trouble] = field(default_factory=dict)  # by id left behind
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One runner set, its children, and what this pass has learned."""
+
+    now_s: float
+    settings: Settings
+    runner_set: AutoscalingRunnerSet
+    wish: Wish
+    sets: tuple[EphemeralRunnerSet, ...] = ()  # owned by it, those going included
+    listeners: tuple[AutoscalingListener, ...] = ()  # that name it, those going included
+    runners: Runners = Runners()
+    rivals: tuple[str, ...] = ()  # objects with an older claim to the same scale set
+    neighbours: frozenset[tuple[str, int]] = frozenset()  # (URL, id) that others hold
+    known: Known = Known()
+    github: GitHub = GitHub()
+    refused: tuple[Trouble, ...] = ()  # by the API server, in this pass
+    unprotected: frozenset[str] = frozenset()  # annotation keys done in this pass
+
+    @property
+    def meta(self) -> ObjectMeta:
+        """The object's metadata."""
+        return self.runner_set.metadata
+
+    @property
+    def namespace(self) -> str:
+        """The object's namespace."""
+        return self.meta.namespace or ""
+
+    @property
+    def name(self) -> str:
+        """The object's name, also of its EphemeralRunnerSet."""
+        return self.meta.name or ""
+
+    @property
+    def key(self) -> str:
+        """The work-queue key."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def about(self) -> str:
+        """As troubles name it."""
+        return f"AutoscalingRunnerSet {self.key}"
+
+    @property
+    def reference(self) -> ObjectReference:
+        """For Events and owner references."""
+        kind = AUTOSCALING_RUNNER_SETS
+        return ObjectReference(
+            kind.api_version, kind.kind, self.namespace, self.name, self.meta.uid or ""
+        )
+
+    def annotation(self, key: str) -> str:
+        """An annotation of the object, "" where it has none."""
+        return (self.meta.annotations or {}).get(key, "")
+
+    @property
+    def scale_set_id(self) -> int:
+        """GitHub's id as recorded, whatever place it was issued for; 0: none that makes sense."""
+        text = self.annotation(keys.SCALE_SET_ID)
+        return int(text) if text.isascii() and text.isdecimal() else 0
+
+    @property
+    def issued_for(self) -> str:
+        """The config URL at which the recorded id is good."""
+        recorded = self.annotation(keys.ISSUED_FOR)
+        if recorded:
+            return recorded
+        # Written by ARC, which records no URL: the EphemeralRunnerSet still has the one in use.
+        found = self.current_set
+        in_use = found.spec.ephemeral_runner_spec.github_config_url if found else ""
+        return in_use or self.runner_set.spec.github_config_url
+
+    @property
+    def is_moving(self) -> bool:
+        """The wish names another place than the recorded id belongs to."""
+        url = self.runner_set.spec.github_config_url
+        return self.scale_set_id > 0 and not same_address(self.issued_for, url)
+
+    @property
+    def is_leaving(self) -> bool:
+        """The new place answers, so the old one is being left."""
+        return self.is_moving and bool(self.annotation(keys.MOVING_SINCE))
+
+    @property
+    def registered_id(self) -> int:
+        """The id, if it is good at the wished place as far as we know; else 0."""
+        gone = self.github.by_id is Look.ABSENT
+        return 0 if self.is_moving or gone else self.scale_set_id
+
+    @property
+    def credentials_work(self) -> bool:
+        """A call with exactly the wished credentials, proxies and CA has succeeded lately."""
+        return self.wish.place is not None and self.known.place == self.wish.place
+
+    @property
+    def may_ask_github(self) -> bool:
+        """Nothing went wrong in this pass, and the pause after the last failure is over."""
+        same_object = self.known.failed_generation == (self.meta.generation or 0)
+        paused = same_object and self.now_s < self.known.retry_s
+        return self.github.trouble is None and not paused
+
+    @property
+    def current_set(self) -> EphemeralRunnerSet | None:
+        """The one EphemeralRunnerSet: of the object's own name."""
+        return next((item for item in self.sets if item.metadata.name == self.name), None)
+
+    @property
+    def live_set(self) -> EphemeralRunnerSet | None:
+        """The same, unless it is going."""
+        found = self.current_set
+        return None if found is None or is_deleting(found) else found
+
+
+# --- what a plan may ask for -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PatchSelf:
+    """Change finalizers, annotations, labels or the empty name; carries the version read."""
+
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    """Write the status; nobody else writes it."""
+
+    body: Mapping[str, Any]
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindGroup:
+    """Look up a runner group by name."""
+
+    place: GitHubPlace
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindScaleSet:
+    """Look up a scale set by name."""
+
+    place: GitHubPlace
+    name: str
+    group_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetScaleSet:
+    """Look up a scale set by id."""
+
+    place: GitHubPlace
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateScaleSet:
+    """Register; a lost answer is resolved by lookup in `scaleset/`."""
+
+    place: GitHubPlace
+    name: str
+    group_id: int
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateScaleSet:
+    """Change exactly what is given."""
+
+    place: GitHubPlace
+    id: int
+    name: str | None = None
+    group_id: int | None = None
+    labels: tuple[str, ...] | None = None
+    disable_update: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteScaleSet:
+    """Only because its object is deleted, or has moved away (docs/adr)."""
+
+    place: GitHubPlace
+    id: int
+    left_behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSet:
+    """Create the EphemeralRunnerSet."""
+
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchSet:
+    """Change the EphemeralRunnerSet; never its replicas and patch id, which are the listener's."""
+
+    name: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSet:
+    """Delete an EphemeralRunnerSet; it drains by itself."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateListener:
+    """Create the AutoscalingListener."""
+
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchListener:
+    """Change the AutoscalingListener in place."""
+
+    name: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteListener:
+    """Delete an AutoscalingListener; it gives its session back."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unprotect:
+    """Take the chart's finalizer from the object that an annotation names."""
+
+    key: str
+    resource: Resource[Any]
+    name: str
+
+
+Action = (
+    PatchSelf
+    | WriteStatus
+    | FindGroup
+    | FindScaleSet
+    | GetScaleSet
+    | CreateScaleSet
+    | UpdateScaleSet
+    | DeleteScaleSet
+    | CreateSet
+    | PatchSet
+    | DeleteSet
+    | CreateListener
+    | PatchListener
+    | DeleteListener
+    | Unprotect
+)
+Call = FindGroup | FindScaleSet | GetScaleSet | CreateScaleSet | UpdateScaleSet
+Answer = (
+    AutoscalingRunnerSet
+    | EphemeralRunnerSet
+    | AutoscalingListener
+    | RunnerGroup
+    | RunnerScaleSet
+    | Look
+    | Trouble
+    | None
+)
+
+
+def learn(seen: Snapshot, answers: Sequence[tuple[Action, Answer]]) -> Snapshot:
+    """The snapshot with this pass's answers in it."""
+    for action, answer in answers:
+        seen = _learn_one(seen, action, answer)
+    return seen
+
+
+def _learn_one(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
+    match action:
+        case FindGroup() | FindScaleSet() | GetScaleSet() | CreateScaleSet() | UpdateScaleSet():
+            return _learn_github(seen, action, answer)
+        case DeleteScaleSet(id=scale_set_id, left_behind=left_behind):
+            return _learn_deleted(seen, scale_set_id, left_behind, answer)
+        case Unprotect(key=key):
+            if not isinstance(answer, Trouble):
+                return replace(seen, unprotected=seen.unprotected | {key})
+        case WriteStatus(told=told):
+            known = replace(seen.known, status_told=told, counted_s=seen.now_s)
+            seen = replace(seen, known=known)
+        case _:
+            pass
+    return _learn_object(seen, action, answer)
+
+
+def _learn_object(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
+    if isinstance(answer, Trouble):
+        return replace(seen, refused=(*seen.refused, answer))
+    if isinstance(answer, AutoscalingRunnerSet):
+        return replace(seen, runner_set=answer)
+    match action:
+        case CreateSet() | PatchSet() | DeleteSet():
+            name = action.name if not isinstance(action, CreateSet) else seen.name
+            others = tuple(item for item in seen.sets if item.metadata.name != name)
+            found = (answer,) if isinstance(answer, EphemeralRunnerSet) else ()
+            return replace(seen, sets=(*others, *found))
+        case PatchListener(name=name) | DeleteListener(name=name):
+            rest = tuple(item for item in seen.listeners if item.metadata.name != name)
+            kept = (answer,) if isinstance(answer, AutoscalingListener) else ()
+            return replace(seen, listeners=(*rest, *kept))
+        case CreateListener():
+            if isinstance(answer, AutoscalingListener):
+                return replace(seen, listeners=(*seen.listeners, answer))
+        case PatchSelf():
+            # It is gone: nothing holds it any more.
+            meta = ObjectMeta(name=seen.name, namespace=seen.namespace, deletion_timestamp="gone")
+            return replace(seen, runner_set=AutoscalingRunnerSet(metadata=meta))
+        case _:
+            pass
+    return seen
+
+
+def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
+    github = seen.github
+    if isinstance(answer, Trouble):
+        known = replace(
+            seen.known,
+            trouble=answer,
+            failed_generation=seen.meta.generation or 0,
+            failures=seen.known.failures + 1,
+            retry_s=seen.now_s + RETRY.delay_s(seen.known.failures),
+        )
+        return replace(seen, github=replace(github, trouble=answer), known=known)
+    seen = replace(seen, known=replace(seen.known, trouble=None, failures=0, retry_s=0.0))
+    match action, answer:
+        case FindGroup(), RunnerGroup():
+            github = replace(github, group=answer)
+        case FindScaleSet(place=place), RunnerScaleSet() | Look():
+            github = replace(github, by_name=answer)
+            # Nothing may have been found, but the credentials are good.
+            known = replace(seen.known, place=place)
+            if isinstance(answer, RunnerScaleSet):
+                known = _checked(seen, known, answer)
+                if answer.id == seen.scale_set_id and not seen.is_moving:
+                    github = replace(github, by_id=answer)
+            return replace(seen, github=github, known=known)
+        case GetScaleSet(), Look():
+            github = replace(github, by_id=answer)
+        case UpdateScaleSet(), Look():
+            github = replace(github, by_id=answer)
+        case _, RunnerScaleSet():
+            github = replace(github, by_id=answer)
+            if isinstance(action, CreateScaleSet):
+                github = replace(github, by_name=answer, settings_told=True)
+            if isinstance(action, UpdateScaleSet) and action.labels is not None:
+                github = replace(github, settings_told=True)
+            if isinstance(action, UpdateScaleSet) and action.labels is None:
+                github = replace(github, renamed=True)
+            known = replace(_checked(seen, seen.known, answer), place=action.place)
+            return replace(seen, github=github, known=known)
+        case _:
+            pass
+    return replace(seen, github=github)
+
+
+def _checked(seen: Snapshot, known: Known, scale_set: RunnerScaleSet) -> Known:
+    return replace(
+        known,
+        scale_set=scale_set,
+        checked_s=seen.now_s,
+        checked_generation=seen.meta.generation or 0,
+    )
+
+
+def _learn_deleted(
+    seen: Snapshot, scale_set_id: int, left_behind: bool, answer: Answer
+) -> Snapshot:
+    github = seen.github
+    if not isinstance(answer, Trouble):
+        return replace(seen, github=replace(github, deleted=github.deleted | {scale_set_id}))
+    if left_behind:
+        troubles = {**github.left_troubles, scale_set_id: answer}
+        known = replace(seen.known, left_retry_s=seen.now_s + LEFT_RETRY_S)
+        return replace(seen, github=replace(github, left_troubles=troubles), known=known)
+    return replace(seen, github=replace(github, trouble=answer))
