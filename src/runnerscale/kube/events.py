@@ -31,6 +31,8 @@ WRITTEN_MAX = 4096  # Events whose counts can still be raised
 WRITTEN_AGE_MAX_S = 50 * 60.0  # the API server forgets Events after an hour
 WRITES_PER_S = 10.0
 BURST = 25
+# A wait too short to move a virtual clock would be repeated for ever.
+ROUNDING = 1e-6
 FORBIDDEN_PAUSE_S = 600.0
 CALL_TIMEOUT_S = 10.0
 
@@ -115,7 +117,7 @@ class EventRecorder:
             now_s = self._clock.monotonic_s()
             tokens = min(float(BURST), tokens + (now_s - then_s) / self._pause_s)
             then_s = now_s
-            if tokens < 1.0:
+            if tokens < 1.0 - ROUNDING:
                 await self._clock.sleep((1.0 - tokens) * self._pause_s)
                 continue
             tokens -= 1.0
