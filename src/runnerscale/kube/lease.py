@@ -32,6 +32,7 @@ RETRY_S = 2.0
 JITTER = 0.2  # of RETRY_S: standbys that wake together must not stay together
 MARGIN_S = 0.5  # clocks of two machines do not run equally fast, and waking up takes time
 RELEASE_TIMEOUT_S = 3.0
+EARLY_S = 0.001  # less than this is nothing: it would only be a rounding of the clock
 
 
 class LeaderLease:
@@ -130,7 +131,7 @@ class LeaderLease:
     async def _renew_while(self, task: "asyncio.Task[None]") -> None:
         """Return when the task has ended, or the lease is lost."""
         while True:
-            await asyncio.wait([task], timeout=max(0.0, min(self._retry_s, self._left_s())))
+            await asyncio.wait([task], timeout=min(self._retry_s, self._left_s()))
             if task.done():
                 return
             left_s = self._left_s()
@@ -147,7 +148,8 @@ class LeaderLease:
                 log.warning("lease not renewed yet", lease=self._name, error=str(error))
 
     def _left_s(self) -> float:
-        return self._renewed_s + self._renew_deadline_s - self._clock.monotonic_s()
+        left_s = self._renewed_s + self._renew_deadline_s - self._clock.monotonic_s()
+        return left_s if left_s > EARLY_S else 0.0
 
     async def _end(self, task: "asyncio.Task[None]") -> None:
         """Cancel the work and wait for it, but not longer than the lease is ours for sure."""
@@ -158,7 +160,7 @@ class LeaderLease:
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
             left_s = until_s - self._clock.monotonic_s()
-            if left_s <= 0:
+            if left_s <= EARLY_S:
                 log.critical("work did not end before the lease did", lease=self._name)
                 self._abandon()
                 raise RuntimeError("the process had to end, and did not")
