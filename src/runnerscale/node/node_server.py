@@ -15,7 +15,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from runnerscale.core.clock import Clock
+from runnerscale.core.clock import Clock, parse_time
 from runnerscale.core.secret import SecretText
 from runnerscale.node.agent import NodeAgent
 from runnerscale.node.attempt_files import NodeFolder
@@ -44,12 +44,11 @@ def log_request(query: Mapping[str, str], now_s: float) -> tuple[LogRequest, boo
     Raises:
         BadLogRequest: a number that is none.
     """
-    since = _number(query, "sinceSeconds")
     request = LogRequest(
         tail_lines=_number(query, "tailLines"),
         timestamps=_flag(query, "timestamps"),
         limit_bytes=_number(query, "limitBytes"),
-        since_s=None if since is None else now_s - since,
+        since_s=_since(query, now_s),
     )
     return request, _flag(query, "follow"), _flag(query, "previous")
 
@@ -201,6 +200,17 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     if not text.isdigit():
         raise BadLogRequest(f"{name} is {text!r}, not a number of 0 or more")
     return int(text)
+
+
+def _since(query: Mapping[str, str], now_s: float) -> float | None:
+    seconds = _number(query, "sinceSeconds")
+    if seconds is not None:
+        return now_s - seconds
+    text = query.get("sinceTime", "")
+    try:
+        return parse_time(text) if text else None
+    except ValueError as error:
+        raise BadLogRequest(f"sinceTime is {text!r}, not a time such as RFC 3339") from error
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:

@@ -208,7 +208,7 @@ class PodWorker:
         times = [at_s - now_s for at_s in flips if at_s is not None]
         if step.again_s is not None:
             times.append(step.again_s)
-        if self._volumes.renew_at_s != float("inf"):
+        if self._volumes.renew_at_s != float("inf") and not self._finished:
             times.append(self._volumes.renew_at_s - now_s)
         if not times:
             await self._woken.wait()
@@ -454,7 +454,8 @@ class PodWorker:
     def _follow_recovered(self) -> None:
         for run in self._runs.values():
             if run.process is not None:
-                self._volumes.adopt()
+                if run.process.exit is None:
+                    self._volumes.adopt()
                 self._follow(run, run.process)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -45,7 +45,7 @@ def count(tally: Tally, *, good: bool, rhythm: Rhythm) -> Tally:
     if good:
         row = tally.good + 1
         passing = tally.passing or row >= rhythm.success_threshold
-        return replace(tally, good=row, bad=0, passing=passing)
+        return replace(tally, good=row, bad=0, passing=passing, gave_up=False)
     row = tally.bad + 1
     over = row >= rhythm.failure_threshold
     return Tally(good=0, bad=row, passing=tally.passing and not over, gave_up=over)
