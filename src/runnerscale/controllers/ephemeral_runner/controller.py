@@ -62,7 +62,7 @@ class EphemeralRunnerReconciler:
         self._reporter = reporter
         self._clock = clock
         self._memory = Memory()
-        self._watching_since_s = clock.now_s()
+        self._watching_since_s: float | None = None  # a standby process watches but does not act
         self._hands = Hands(
             client=client,
             clients=clients,
@@ -81,12 +81,15 @@ class EphemeralRunnerReconciler:
         if item is None:
             return None
         uid = item.metadata.uid or ""
+        now_s = self._clock.now_s()
+        if self._watching_since_s is None:
+            self._watching_since_s = now_s
         seen = observed(
             item,
             self._pods.store.get(key),
             self._owner(item),
             hand=self._memory.of(uid),
-            now_s=self._clock.now_s(),
+            now_s=now_s,
             alive=len(self._runners.store),
             watching_since_s=self._watching_since_s,
         )

@@ -15,6 +15,7 @@ from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.ephemeral_runner.actions import NOTHING, FindRunner, RemoveRunner, Step
 from runnerscale.controllers.ephemeral_runner.deadlines import (
+    CLOCK_SKEW_S,
     CREDENTIALS_GIVEN_UP_AFTER_S,
     GITHUB_GIVEN_UP_AFTER_S,
     JOB_RELEASED_WITHIN_S,
@@ -53,6 +54,9 @@ def deregistration(seen: Snapshot, *, since_s: float) -> Deregistration:
     talk = seen.hand.talk
     if talk.removal in (Removal.FORGOTTEN, Removal.ABSENT):
         return Deregistration(settled=True)
+    if talk.foreign and not seen.registered_id:
+        # Nobody's id to ask about: what runs under a job is left to end by itself.
+        return Deregistration(settled=not (seen.pod_alive and seen.had_job))
     if talk.removal is Removal.BUSY:
         over_s = seen.now_s - max(since_s, _ended_s(seen))
         if not seen.pod_alive and over_s >= JOB_RELEASED_WITHIN_S:
@@ -93,10 +97,15 @@ def is_needed(seen: Snapshot) -> bool:
     if seen.registered_id or talk.stray_id:
         return True
     if talk.foreign:
-        return False
+        return seen.pod_alive
     if talk.looked_up_s is None:
-        # Only an earlier process, or a call without an answer, can have registered it.
-        return talk.suspect or runner.created_s <= seen.watching_since_s
+        # A pod proves a registration. Else only an earlier process, or a call without an
+        # answer, can have made one.
+        return (
+            seen.pod is not None
+            or talk.suspect
+            or runner.created_s <= seen.watching_since_s + CLOCK_SKEW_S
+        )
     # Nobody has the name. Look-ups lag, so a call lost just before may still show up.
     lost_s = talk.lost_call_s
     return lost_s is not None and talk.looked_up_s - lost_s < NAME_LAG_S

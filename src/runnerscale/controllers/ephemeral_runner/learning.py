@@ -146,7 +146,7 @@ def _github_answered(seen: Snapshot, action: Action, answer: Answer, *, at_s: fl
         case FindRunner(), Known():
             return replace(seen, hand=_found(seen, answer))
         case FindRunner(), _:
-            tries = talk.name_tries + 1 if seen.pod_there else talk.name_tries
+            tries = talk.name_tries + 1 if seen.pod is not None else talk.name_tries
             # The first try after it is at once; the look-up may only have lagged.
             delay_s = NAME_LOOKUP.delay_s(tries - 2) if tries > 1 else 0.0
             talk = replace(
@@ -178,7 +178,7 @@ def _found(seen: Snapshot, found: Known) -> Hand:
     hand, talk = seen.hand, seen.hand.talk
     if found.scale_set_id != seen.runner.scale_set_id:
         return replace(hand, talk=replace(talk, foreign=True, suspect=False))
-    if seen.pod_there:
+    if seen.pod is not None:
         return replace(hand, adopted_id=found.runner_id, talk=replace(talk, suspect=False))
     return replace(hand, talk=replace(talk, stray_id=found.runner_id, suspect=False))
 

@@ -64,7 +64,7 @@ def _find_again(seen: Snapshot) -> Step:
     talk = seen.hand.talk
     if not talk.foreign and talk.name_tries <= NAME_TRIES_MAX:
         return Step((FindRunner(seen.runner.ref),))
-    if seen.busy:
+    if seen.busy or where(seen) is not Where.RUNNING:
         return NOTHING
     happened = "GitHub does not know a runner of this name, whose pod is there"
     why = trouble(Reason.REGISTRATION_LOST, about=seen.about, happened=happened)

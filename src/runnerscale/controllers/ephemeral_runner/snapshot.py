@@ -148,7 +148,7 @@ class Snapshot:
     pod: PodView | None = None
     hand: Hand = field(default_factory=Hand)
     alive: int = 1  # runners of this controller, for the pace of questions
-    watching_since_s: float = 0.0  # when this process began
+    watching_since_s: float = 0.0  # when this process began to act (as the leader)
     stale: bool = False  # a conflict: somebody wrote in between, observe again
     gone: bool = False  # the object is gone
     failed: tuple[Action, ...] = ()  # actions of this pass without a usable answer

@@ -1,0 +1,123 @@
+"""Fourth stage: the runner's container starts."""
+
+from dataclasses import replace
+
+import pytest
+
+from runnerscale.api.reasons import Reason
+from runnerscale.controllers.ephemeral_runner.actions import NOTHING, Ending, How, PatchStatus
+from runnerscale.controllers.ephemeral_runner.plan import plan
+from runnerscale.controllers.ephemeral_runner.pod_view import Exit, PodView, Waiting
+from runnerscale.controllers.ephemeral_runner.start import look
+from tests.plan.ephemeral_runner.values import (
+    PLACED,
+    RUNNING,
+    WAITING,
+    ending,
+    no_answer,
+    patch,
+    reasons,
+    removed,
+    seen,
+)
+
+
+def waiting(reason: str, message: str = "", container: str = "runner") -> PodView:
+    return replace(PLACED, waiting=(Waiting(container, "img:1", reason, message),))
+
+
+def why(decided: Ending) -> Reason:
+    assert decided.trouble is not None
+    return decided.trouble.reason
+
+
+@pytest.mark.parametrize("reason", ["InvalidImageName", "ErrImageNeverPull"])
+def test_an_image_name_that_can_never_be_pulled_fails_at_once(reason: str) -> None:
+    decided = ending(look(seen(pod=waiting(reason, "couldn't parse"))))
+    assert (decided.how, why(decided)) == (How.FAILED, Reason.IMAGE_INVALID)
+    assert decided.trouble is not None
+    assert "img:1" in decided.trouble.happened
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'rpc error: failed to resolve reference "img:1": img:1: not found',
+        "manifest unknown: manifest unknown",
+        "pull access denied, repository does not exist or may require authorization",
+    ],
+)
+def test_an_image_that_is_not_there_fails_at_once(message: str) -> None:
+    decided = ending(look(seen(pod=waiting("ErrImagePull", message))))
+    assert why(decided) is Reason.IMAGE_INVALID
+
+
+def test_a_hopeless_image_fails_even_while_github_is_away() -> None:
+    # Nothing can have started, so GitHub's word is not waited for.
+    pod = waiting("InvalidImageName")
+    write = patch(plan(seen(pod=pod, hand=no_answer())).actions)
+    assert (write.phase, write.reason) == ("Failed", "ImageInvalid")
+
+
+def test_a_registry_that_is_away_is_told_at_once_and_given_up_after_ten_minutes() -> None:
+    pod = waiting("ImagePullBackOff", "dial tcp: i/o timeout")
+    step = look(seen(pod=pod))
+    assert reasons(step.troubles) == ["ImageUnavailable"]
+    assert step.again_s == 600
+    decided = ending(look(seen(pod=pod, after_s=600)))
+    assert (decided.how, why(decided)) == (How.FAILED, Reason.IMAGE_UNAVAILABLE)
+
+
+def test_the_image_of_a_sidecar_holds_the_runner_just_as_well() -> None:
+    pod = waiting("InvalidImageName", container="dind")
+    assert "dind" in str(ending(look(seen(pod=pod))).trouble)
+
+
+def test_a_quiet_pull_is_left_alone_for_a_quarter_of_an_hour() -> None:
+    pod = waiting("ContainerCreating")
+    assert look(seen(pod=pod, after_s=899)).ending is None
+    assert look(seen(pod=pod, after_s=899)).troubles == ()
+    assert why(ending(look(seen(pod=pod, after_s=900)))) is Reason.POD_NOT_STARTED
+
+
+def test_a_missing_config_map_is_told_after_a_moment() -> None:
+    pod = waiting("CreateContainerConfigError", 'configmap "x" not found')
+    assert look(seen(pod=pod)).troubles == ()
+    step = look(seen(pod=pod, after_s=30))
+    assert reasons(step.troubles) == ["PodNotStarted"]
+    assert 'configmap "x" not found' in step.troubles[0].happened
+
+
+@pytest.mark.behaviour("C1 T149")
+def test_an_init_container_that_fails_ends_the_runner_while_the_pod_is_still_pending() -> None:
+    pod = replace(PLACED, failed=Exit("init", 1, reason="Error"))
+    decided = ending(look(seen(pod=pod)))
+    assert (decided.how, why(decided)) == (How.FAILED, Reason.INIT_CONTAINER_FAILED)
+    assert decided.trouble is not None
+    assert decided.trouble.happened == "container init ended with exit code 1"
+
+
+def test_why_it_failed_is_said_where_the_node_knows() -> None:
+    pod = replace(PLACED, failed=Exit("init", 137, reason="OOMKilled"))
+    assert "OOMKilled" in str(ending(look(seen(pod=pod))).trouble)
+
+
+def test_a_runner_that_starts_in_the_last_moment_is_not_killed() -> None:
+    # GitHub is asked to forget it first; with a job it refuses, and the ending is off.
+    from runnerscale.controllers.ephemeral_runner.actions import RemoveRunner
+    from runnerscale.controllers.ephemeral_runner.snapshot import Removal
+    from tests.plan.ephemeral_runner.values import REF
+
+    pod = waiting("ContainerCreating")
+    late = seen(pod=pod, after_s=900)
+    assert plan(late).actions == (RemoveRunner(REF, 7),)
+    busy = seen(pod=pod, hand=removed(Removal.BUSY, at_s=late.now_s), after_s=900)
+    assert not any(
+        isinstance(action, PatchStatus) and action.phase for action in plan(busy).actions
+    )
+
+
+def test_other_stages_are_not_its_business() -> None:
+    assert look(seen(pod=WAITING)) == NOTHING
+    assert look(seen(pod=RUNNING)) == NOTHING
+    assert look(seen()) == NOTHING
