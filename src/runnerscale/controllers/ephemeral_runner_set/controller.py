@@ -1,0 +1,428 @@
+"""The EphemeralRunnerSet controller's shell: caches in, plans out, nothing decided.
+
+`EphemeralRunnerSetReconciler` is what `kube.controller` runs; `connect` says which change in
+which cache calls for a pass, and how soon: a new wish at once, a runner that went a moment
+later (many go together), everything else when the status may be written anyway. The rules
+begin in `plan.py`, the calls are in `apply.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from runnerscale.api import labels as keys
+from runnerscale.api.ephemeral_runner import EphemeralRunner, EphemeralRunnerSpec
+from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, EphemeralRunnerSet
+from runnerscale.api.fingerprint import fingerprint
+from runnerscale.api.reasons import Trouble
+from runnerscale.controllers.ephemeral_runner_set import finished, learning, observe
+from runnerscale.controllers.ephemeral_runner_set.apply import Hands
+from runnerscale.controllers.ephemeral_runner_set.finished import Departure, departure, words_of
+from runnerscale.controllers.ephemeral_runner_set.memory import (
+    UNDECIDED_KEPT_S,
+    Memory,
+    Remembered,
+)
+from runnerscale.controllers.ephemeral_runner_set.plan import plan
+from runnerscale.controllers.ephemeral_runner_set.removals import Removals
+from runnerscale.controllers.ephemeral_runner_set.scale_up import BATCH_MAX
+from runnerscale.controllers.ephemeral_runner_set.snapshot import (
+    Action,
+    Answer,
+    Retired,
+    Runner,
+    Snapshot,
+)
+from runnerscale.controllers.metrics import ControllerMetrics, Served
+from runnerscale.controllers.places import place_labels
+from runnerscale.controllers.reporting import Reporter
+from runnerscale.core.clock import Clock
+from runnerscale.core.randomness import Random
+from runnerscale.credentials.place import Clients
+from runnerscale.kube.client import Client
+from runnerscale.kube.informer import Informer
+from runnerscale.kube.objects import ObjectReference, controller_of, is_deleting
+from runnerscale.kube.own_writes import OwnWrites
+from runnerscale.kube.reconcile import Plan
+from runnerscale.kube.store import Change
+
+__all__ = ["BATCH_MAX", "NAME", "Enqueue", "EphemeralRunnerSetReconciler"]
+
+NAME = "ephemeralrunnerset"  # as metrics and logs call it, as upstream does
+OWNER_INDEX = "owner"  # of the runners' informer: `kube.patching.owner_index`
+KIND = EPHEMERAL_RUNNER_SETS.kind
+
+# Runners go in crowds: one pass for all that go within this.
+GONE_TOGETHER_S = 0.05
+# Changes that only the counters show.
+COUNTERS_S = 0.5
+
+Enqueue = Callable[..., None]  # (key, *, urgent: bool = False), as kube.controller has it
+EnqueueAfter = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An action, and the set as it was when it was planned."""
+
+    at: Snapshot = field(repr=False)
+    action: Action
+
+
+@dataclass(slots=True)
+class _Views:
+    """Views of cached runners: a runner is looked at again only when its object changed."""
+
+    of: EphemeralRunner
+    fingerprint: str
+    view: Runner | Retired
+
+
+class EphemeralRunnerSetReconciler:
+    """See `kube.reconcile.Reconciler`; keys are those of EphemeralRunnerSets."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        clients: Clients,
+        sets: Informer[EphemeralRunnerSet],
+        runners: Informer[EphemeralRunner],
+        own_writes: OwnWrites,
+        reporter: Reporter,
+        metrics: ControllerMetrics | None,
+        clock: Clock,
+        random: Random,
+        build_version: str,
+    ) -> None:
+        """`runners`: with the index "owner"; `own_writes`: the same that the Controller is given.
+
+        `metrics`: None where none are served.
+        """
+        self._sets = sets
+        self._runners = runners
+        self._reporter = reporter
+        self._metrics = metrics
+        self._clock = clock
+        self._memory = Memory()
+        self._served: dict[str, Served] = {}
+        self._fingerprints: dict[str, tuple[EphemeralRunnerSpec, str]] = {}
+        self._views: dict[str, _Views] = {}
+        self._enqueue: Enqueue = _nobody
+        self._enqueue_after: EnqueueAfter = _nobody
+        self.removals = Removals(clients, clock=clock, answered=self._wake)
+        self._hands = Hands(
+            client=client,
+            clients=clients,
+            sets=sets,
+            runners=runners,
+            memory=self._memory,
+            removals=self.removals,
+            own_writes=own_writes,
+            clock=clock,
+            random=random,
+            build_version=build_version,
+        )
+
+    # --- the five methods -----------------------------------------------------------------------
+
+    def observe(self, key: str) -> Snapshot | None:
+        """From the caches, and what this process remembers."""
+        item = self._sets.store.get(key)
+        if item is None:
+            return None
+        now_s = self._clock.now_s()
+        reference = _reference(item)
+        remembered = self._memory.of(key, reference.uid)
+        spec_hash = self._fingerprint(key, item)
+        remembered.use_fingerprint(spec_hash)
+        words = words_of(item)
+        children = self._children(reference)
+        self._hear(remembered, words, children)
+        held, held_again_s = finished.still_held(remembered.held, words, now_s=now_s)
+        live = [c for c in children if finished.is_live(c)]
+        proxy = remembered.proxy
+        if proxy.data is not None and now_s >= proxy.again_s:
+            proxy = replace(proxy, data=None, secret=proxy.secret)
+        return Snapshot(
+            now_s=now_s,
+            item=item,
+            reference=reference,
+            fingerprint=spec_hash,
+            replicas=item.spec.replicas,
+            exact=item.spec.patch_id == 0,
+            hold=_hold(item),
+            deleted_s=_deleted_s(item),
+            runners=tuple(self._runner(c, remembered, spec_hash, item, now_s) for c in live),
+            retired=tuple(
+                self._retired(c, remembered, spec_hash, item)
+                for c in children
+                if observe.is_retired(c)
+            ),
+            counts=observe.count(children),
+            held=held,
+            held_again_s=held_again_s,
+            disturbed_s=tuple(remembered.disturbed_s),
+            template=remembered.template,
+            proxy=proxy,
+            had_proxy=any(c.spec.proxy_secret_ref for c in children),
+            undecided=self._undecided(remembered, reference.namespace, now_s),
+            status_due_s=remembered.status_due_s,
+        )
+
+    def plan(self, seen: Snapshot) -> Plan[Bound, Trouble]:
+        """See `plan.py`."""
+        made = plan(seen)
+        actions = tuple(Bound(seen, action) for action in made.actions)
+        return Plan(actions, made.again_s, made.failed, made.troubles)
+
+    async def apply(self, bound: Bound) -> Answer:
+        """See `apply.py`."""
+        return await self._hands.apply(bound.at, bound.action)
+
+    def learn(self, seen: Snapshot, answers: Sequence[tuple[Bound, Answer]]) -> Snapshot:
+        """See `learning.py`; what is to be remembered, is."""
+        known = learning.learn(seen, [(bound.action, answer) for bound, answer in answers])
+        remembered = self._memory.of(known.key, known.reference.uid)
+        remembered.template = known.template
+        remembered.proxy = known.proxy
+        remembered.status_due_s = known.status_due_s
+        return known
+
+    def report(self, key: str, seen: Snapshot | None, troubles: Sequence[Trouble]) -> None:
+        """Event, metric and log line; and the gauges of runners by phase."""
+        if seen is None or seen.gone:
+            self._reporter.forget(KIND, key)
+            self._memory.forget(key)
+            self._fingerprints.pop(key, None)
+            served = self._served.pop(key, None)
+            if served is not None and self._metrics is not None:
+                self._metrics.forget_runners(served)
+            return
+        self._reporter.report(seen.reference, key, troubles)
+        if self._metrics is None:
+            return
+        served = _served(seen)
+        before = self._served.get(key)
+        if before is not None and before != served:
+            self._metrics.forget_runners(before)
+        self._served[key] = served
+        counts = seen.counts
+        self._metrics.set_runners(
+            served,
+            pending=counts.pending + seen.made,
+            running=counts.running,
+            failed=counts.failed,
+        )
+
+    async def close(self) -> None:
+        """Give up the questions to GitHub that are on their way."""
+        await self.removals.close()
+
+    # --- which events wake which set ----------------------------------------------------------
+
+    def connect(self, enqueue: Enqueue, enqueue_after: EnqueueAfter) -> None:
+        """Have the caches call for passes; both are the Controller's."""
+        self._enqueue = enqueue
+        self._enqueue_after = enqueue_after
+        self._sets.on_change(self._set_changed)
+        self._runners.on_change(self._runner_changed)
+
+    def _set_changed(self, change: Change[EphemeralRunnerSet]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and _same_wish(old, new):
+            return  # our own status
+        self._enqueue(change.key, urgent=new is not None and not is_deleting(new))
+
+    def _runner_changed(self, change: Change[EphemeralRunner]) -> None:
+        item = change.new or change.old
+        owner = controller_of(item) if item is not None else None
+        if item is None or owner is None or owner.kind != KIND:
+            return
+        namespace = item.metadata.namespace or ""
+        key = f"{namespace}/{owner.name}"
+        remembered = self._memory.of(key, owner.uid)
+        left = self._note_departure(change, remembered)
+        if change.new is None:
+            self._views.pop(change.key, None)
+            remembered.forget_runner(item.metadata.uid or "")
+        owning = self._sets.store.get(key)
+        drains = owning is not None and is_deleting(owning)
+        soon = left is not Departure.NONE or drains or change.old is None
+        self._enqueue_after(key, GONE_TOGETHER_S if soon else COUNTERS_S)
+
+    def _note_departure(self, change: Change[EphemeralRunner], remembered: Remembered) -> Departure:
+        left = departure(change.old, change.new)
+        item = change.new or change.old
+        if item is None or left is Departure.NONE:
+            return Departure.NONE
+        if (item.metadata.uid or "") in remembered.let_go:
+            return Departure.FAILED  # we know why it goes; worth a pass, and no more
+        now_s = self._clock.now_s()
+        if left is Departure.FINISHED:
+            name = item.metadata.name or ""
+            remembered.held = finished.ended(remembered.held, name, now_s=now_s)
+        elif left is Departure.LOST:
+            remembered.disturbed_s.append(now_s)
+        return left
+
+    def _wake(self, key: str) -> None:
+        self._enqueue_after(key, GONE_TOGETHER_S)
+
+    # --- parts of a snapshot ------------------------------------------------------------------
+
+    def _children(self, reference: ObjectReference) -> list[EphemeralRunner]:
+        index = f"{KIND}/{reference.namespace}/{reference.name}"
+        found = self._runners.store.by_index(OWNER_INDEX, index)
+        return [c for c in found if _is_child(c, reference.uid)]
+
+    def _hear(
+        self,
+        remembered: Remembered,
+        words: finished.Words,
+        children: Sequence[EphemeralRunner],
+    ) -> None:
+        if remembered.words == words and not remembered.held.since_s:
+            return
+        alive = frozenset(c.metadata.name or "" for c in children)
+        remembered.held = finished.heard(remembered.held, remembered.words, words, alive=alive)
+        remembered.words = words
+
+    def _fingerprint(self, key: str, item: EphemeralRunnerSet) -> str:
+        wished = item.spec.ephemeral_runner_spec
+        known = self._fingerprints.get(key)
+        if known is not None and (known[0] is wished or known[0] == wished):
+            return known[1]
+        found = fingerprint(wished)
+        self._fingerprints[key] = (wished, found)
+        return found
+
+    def _runner(
+        self,
+        item: EphemeralRunner,
+        remembered: Remembered,
+        spec_hash: str,
+        owner: EphemeralRunnerSet,
+        now_s: float,
+    ) -> Runner:
+        view = self._view(item, remembered, spec_hash, owner)
+        assert isinstance(view, Runner), "a live runner has the view of one"
+        word = remembered.removals.get(view.uid)
+        proven = observe.seasoned(view, now_s=now_s)
+        if word is None and proven == view.proven:
+            return view
+        if word is None:
+            return replace(view, proven=proven)
+        return replace(
+            view,
+            proven=proven,
+            removal=word.removal,
+            removal_s=word.at_s,
+            removal_trouble=word.trouble,
+        )
+
+    def _retired(
+        self,
+        item: EphemeralRunner,
+        remembered: Remembered,
+        spec_hash: str,
+        owner: EphemeralRunnerSet,
+    ) -> Retired:
+        view = self._view(item, remembered, spec_hash, owner)
+        assert isinstance(view, Retired), "a retired runner has the view of one"
+        return view
+
+    def _view(
+        self,
+        item: EphemeralRunner,
+        remembered: Remembered,
+        spec_hash: str,
+        owner: EphemeralRunnerSet,
+    ) -> Runner | Retired:
+        key = f"{item.metadata.namespace}/{item.metadata.name}"
+        known = self._views.get(key)
+        if known is not None and known.of is item and known.fingerprint == spec_hash:
+            return known.view
+        current = self._is_current(item, remembered, spec_hash, owner)
+        view: Runner | Retired
+        if observe.is_retired(item):
+            view = observe.retired_view(item, current=current)
+        else:
+            view = observe.runner_view(item, current=current)
+        self._views[key] = _Views(item, spec_hash, view)
+        return view
+
+    def _is_current(
+        self,
+        item: EphemeralRunner,
+        remembered: Remembered,
+        spec_hash: str,
+        owner: EphemeralRunnerSet,
+    ) -> bool:
+        uid = item.metadata.uid or ""
+        known = remembered.foreign.get(uid)
+        if known is not None and known[0] == spec_hash:
+            return known[1]
+        wished = owner.spec.ephemeral_runner_spec
+        current = observe.is_current(item, wished, fingerprint=spec_hash)
+        if not (item.metadata.annotations or {}).get(keys.RUNNER_SPEC_HASH):
+            remembered.foreign[uid] = (spec_hash, current)  # comparing contents is dear
+        return current
+
+    def _undecided(self, remembered: Remembered, namespace: str, now_s: float) -> tuple[str, ...]:
+        for name, since_s in list(remembered.undecided.items()):
+            known = self._runners.store.get(f"{namespace}/{name}") is not None
+            if known or now_s - since_s > UNDECIDED_KEPT_S:
+                del remembered.undecided[name]
+        return tuple(remembered.undecided)
+
+
+def _nobody(_key: str, *_: object, **__: object) -> None:
+    """Before `connect`."""
+
+
+def _reference(item: EphemeralRunnerSet) -> ObjectReference:
+    meta = item.metadata
+    return ObjectReference(
+        EPHEMERAL_RUNNER_SETS.api_version,
+        KIND,
+        meta.namespace or "",
+        meta.name or "",
+        meta.uid or "",
+    )
+
+
+def _hold(item: EphemeralRunnerSet) -> int | None:
+    text = (item.metadata.annotations or {}).get(keys.HOLD)
+    if text is None:
+        return None
+    return int(text) if text.isdigit() else 0  # unreadable: the careful reading
+
+
+def _deleted_s(item: EphemeralRunnerSet) -> float | None:
+    return observe.time_of(item.metadata.deletion_timestamp) if is_deleting(item) else None
+
+
+def _is_child(item: EphemeralRunner, uid: str) -> bool:
+    owner = controller_of(item)
+    return owner is not None and owner.uid == uid
+
+
+def _served(seen: Snapshot) -> Served:
+    labels = seen.item.metadata.labels or {}
+    return Served(
+        labels.get(keys.SCALE_SET_NAME, ""),
+        labels.get(keys.SCALE_SET_NAMESPACE, ""),
+        **place_labels(seen.item.spec.ephemeral_runner_spec.github_config_url),
+    )
+
+
+def _same_wish(old: EphemeralRunnerSet, new: EphemeralRunnerSet) -> bool:
+    return (
+        old.metadata.uid == new.metadata.uid
+        and old.metadata.generation == new.metadata.generation
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+        and old.metadata.finalizers == new.metadata.finalizers
+        and old.spec == new.spec
+    )

@@ -1,0 +1,85 @@
+"""What this process remembers of its sets between passes; bounded, and only hints.
+
+Kept apart from the reconciler because three parts write it: the pass, the handlers that see
+runners come and go between two passes, and the answers that GitHub gives in its own time.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from runnerscale.api.reasons import Trouble
+from runnerscale.controllers.ephemeral_runner_set.finished import Held, Words
+from runnerscale.controllers.ephemeral_runner_set.snapshot import Proxy, Removal, Template
+
+LET_GO_MAX = 10_000
+UNDECIDED_KEPT_S = 60.0  # by then the cache shows what was created, or nothing was
+DISTURBED_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """GitHub's word on a runner, and when it came."""
+
+    removal: Removal
+    at_s: float
+    trouble: Trouble | None = None
+
+
+@dataclass(slots=True)
+class Remembered:
+    """Of one set, of this uid."""
+
+    uid: str
+    words: Words | None = None
+    held: Held = field(default_factory=Held)
+    removals: dict[str, Word] = field(default_factory=dict)  # by the runner's uid
+    let_go: dict[str, None] = field(default_factory=dict)  # uids of runners we deleted ourselves
+    fingerprint: str = ""
+    template: Template = field(default_factory=Template)
+    proxy: Proxy = field(default_factory=Proxy)
+    undecided: dict[str, float] = field(default_factory=dict)  # names, and since when
+    disturbed_s: deque[float] = field(default_factory=lambda: deque(maxlen=DISTURBED_MAX))
+    status_due_s: float = 0.0
+    foreign: dict[str, tuple[str, bool]] = field(default_factory=dict)  # uid: fingerprint, same
+
+    def use_fingerprint(self, fingerprint: str) -> None:
+        """Another runner spec: what was learned of the old one says nothing."""
+        if fingerprint != self.fingerprint:
+            self.fingerprint = fingerprint
+            self.template = Template()
+            self.proxy = Proxy(secret=self.proxy.secret)
+
+    def note_let_go(self, uid: str) -> None:
+        """We delete this runner ourselves: its end is no news."""
+        self.let_go[uid] = None
+        if len(self.let_go) > LET_GO_MAX:
+            del self.let_go[next(iter(self.let_go))]
+
+    def forget_runner(self, uid: str) -> None:
+        """The runner is gone."""
+        self.removals.pop(uid, None)
+        self.let_go.pop(uid, None)
+        self.foreign.pop(uid, None)
+
+
+class Memory:
+    """By the set's key."""
+
+    def __init__(self) -> None:
+        """Nothing is remembered."""
+        self._sets: dict[str, Remembered] = {}
+
+    def of(self, key: str, uid: str) -> Remembered:
+        """Of this very set; a namesake that was made later begins anew."""
+        found = self._sets.get(key)
+        if found is None or found.uid != uid:
+            found = self._sets[key] = Remembered(uid)
+        return found
+
+    def known(self, key: str) -> Remembered | None:
+        """If anything is remembered."""
+        return self._sets.get(key)
+
+    def forget(self, key: str) -> None:
+        """The set is gone."""
+        self._sets.pop(key, None)

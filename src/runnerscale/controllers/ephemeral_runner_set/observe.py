@@ -1,0 +1,118 @@
+"""From the objects in the caches, and what is remembered, to what the stages decide on. Pure.
+
+A malformed part of a hostile object becomes its zero and harms nobody else.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from runnerscale.api.conditions import HEALTHY, ONLINE, STARTED
+from runnerscale.api.ephemeral_runner import EphemeralRunner, EphemeralRunnerSpec, has_job
+from runnerscale.api.fingerprint import is_ours, same
+from runnerscale.api.labels import RUNNER_SPEC_HASH
+from runnerscale.api.phase import RunnerPhase, is_terminal
+from runnerscale.controllers.conditions import find
+from runnerscale.controllers.ephemeral_runner_set.snapshot import Counts, Retired, Runner
+from runnerscale.core.clock import parse_time
+from runnerscale.kube.objects import Condition, is_deleting
+
+# An idle runner that has been ready for so long does not fail because of its template.
+PROVEN_AFTER_S = 60.0
+
+
+def runner_view(item: EphemeralRunner, *, current: bool) -> Runner:
+    """A live runner, but for what changes with time."""
+    meta, status = item.metadata, item.status
+    ready = status.ready
+    online = find(status.conditions, ONLINE) or find(status.conditions, STARTED)
+    return Runner(
+        name=meta.name or "",
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        created_s=time_of(meta.creation_timestamp),
+        phase=status.phase,
+        runner_id=status.runner_id,
+        has_job=has_job(status),
+        current=current,
+        proven=has_job(status) or ready,  # `seasoned` asks for how long
+        online_s=_since(online) if ready else None,
+    )
+
+
+def seasoned(runner: Runner, *, now_s: float) -> bool:
+    """Whether the runner shows that what it is made from works."""
+    return runner.has_job or (runner.proven and now_s - runner.created_s >= PROVEN_AFTER_S)
+
+
+def retired_view(item: EphemeralRunner, *, current: bool) -> Retired:
+    """A runner in a terminal phase."""
+    meta, status = item.metadata, item.status
+    healthy = find(status.conditions, HEALTHY)
+    ended_s = _since(healthy) if healthy is not None and healthy.status == "False" else None
+    return Retired(
+        name=meta.name or "",
+        uid=meta.uid or "",
+        phase=status.phase,
+        reason=status.reason,
+        message=status.message,
+        since_s=ended_s if ended_s is not None else time_of(meta.creation_timestamp),
+        had_job=has_job(status),
+        current=current,
+    )
+
+
+def count(items: Iterable[EphemeralRunner]) -> Counts:
+    """The status columns. A job counts although the phase may lag (an older listener)."""
+    pending = running = failed = finished = deleting = 0
+    for item in items:
+        status = item.status
+        if is_deleting(item):
+            deleting += 1
+        elif status.phase == RunnerPhase.FAILED:
+            failed += 1
+        elif status.phase == RunnerPhase.SUCCEEDED:
+            finished += 1
+        elif status.phase == RunnerPhase.OUTDATED:
+            continue  # in no column, as ARC has it
+        elif status.phase == RunnerPhase.RUNNING or has_job(status):
+            running += 1
+        else:
+            pending += 1
+    return Counts(pending, running, failed, finished, deleting)
+
+
+def is_retired(item: EphemeralRunner) -> bool:
+    """In a terminal phase, and nobody deletes it yet."""
+    return is_terminal(item.status.phase) and not is_deleting(item)
+
+
+def is_current(item: EphemeralRunner, wished: EphemeralRunnerSpec, *, fingerprint: str) -> bool:
+    """Whether the runner was made from this spec.
+
+    One that ARC made carries no fingerprint of ours: then its contents are compared, so that
+    taking over a cluster exchanges nobody.
+    """
+    made_from = (item.metadata.annotations or {}).get(RUNNER_SPEC_HASH, "")
+    if is_ours(made_from):
+        return made_from == fingerprint
+    return same(_comparable(item.spec), _comparable(wished))
+
+
+def _comparable(spec: EphemeralRunnerSpec) -> EphemeralRunnerSpec:
+    # Every runner gets the reference to the proxies from its set, which has none itself.
+    return msgspec.structs.replace(spec, proxy_secret_ref="")
+
+
+def _since(condition: Condition | None) -> float | None:
+    if condition is None or not condition.last_transition_time:
+        return None
+    return time_of(condition.last_transition_time)
+
+
+def time_of(text: str | None) -> float:
+    """Seconds since the epoch; 0 where there is no such time."""
+    try:
+        return parse_time(text) if text else 0.0
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,138 @@
+"""What the set's status says: counters that are always true, the phase, and what is wrong.
+
+Written at most once a second, because in a burst it would change with every runner; what is
+wrong, and the phase, are told at once. `Outdated` is a verdict on one runner spec: it goes
+when the spec changes or when a later runner works (W5).
+
+Pure. Contract: resources-and-controllers 1.5, 4.3.3.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from runnerscale.api.conditions import CREATION_ALLOWED, SATISFIED, TEMPLATE_ACCEPTED
+from runnerscale.api.reasons import Trouble
+from runnerscale.controllers.conditions import as_body, shortened, with_condition
+from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict, outdated
+from runnerscale.controllers.ephemeral_runner_set.snapshot import (
+    Action,
+    Check,
+    Snapshot,
+    WriteStatus,
+)
+from runnerscale.controllers.ephemeral_runner_set.wanted import alive, wanted
+from runnerscale.controllers.stages import Stage, worst
+from runnerscale.kube.objects import Condition
+
+STATUS_EVERY_S = 1.0
+PHASE_RUNNING = "Running"
+PHASE_OUTDATED = "Outdated"
+
+
+def stage(seen: Snapshot, verdict: Verdict, troubles: Sequence[Trouble]) -> Stage[Action]:
+    """The one write that is due, if one is."""
+    told = _told(seen, troubles)
+    verdicts = _verdicts(seen, verdict)
+    stored = seen.item.status
+    counters = _counters(seen)
+    is_news = bool(told) or _essence(verdicts) != _essence(stored.conditions)
+    if not is_news and counters == _stored_counters(seen):
+        return Stage()
+    wait_s = seen.status_due_s - seen.now_s
+    if wait_s > 0 and not is_news:
+        return Stage(again_s=wait_s)
+    body: dict[str, Any] = {**counters, **told}
+    conditions = as_body(_satisfied(seen, verdict, verdicts))
+    if conditions != as_body(stored.conditions):
+        body["conditions"] = conditions
+    return Stage((WriteStatus(body),))
+
+
+def _counters(seen: Snapshot) -> dict[str, int]:
+    counts = seen.counts
+    return {
+        "currentReplicas": counts.current + seen.made,
+        "pendingEphemeralRunners": counts.pending + seen.made,
+        "runningEphemeralRunners": counts.running,
+        "failedEphemeralRunners": counts.failed,
+        "finishedEphemeralRunners": counts.finished,
+        "deletingEphemeralRunners": counts.deleting,
+    }
+
+
+def _stored_counters(seen: Snapshot) -> dict[str, int]:
+    stored = seen.item.status
+    return {
+        "currentReplicas": stored.current_replicas,
+        "pendingEphemeralRunners": stored.pending_ephemeral_runners,
+        "runningEphemeralRunners": stored.running_ephemeral_runners,
+        "failedEphemeralRunners": stored.failed_ephemeral_runners,
+        "finishedEphemeralRunners": stored.finished_ephemeral_runners,
+        "deletingEphemeralRunners": stored.deleting_ephemeral_runners,
+    }
+
+
+def _told(seen: Snapshot, troubles: Sequence[Trouble]) -> dict[str, str]:
+    """What differs of phase, reason and message."""
+    stored = seen.item.status
+    first = worst(troubles)
+    now = {
+        "phase": PHASE_OUTDATED if outdated(seen) else PHASE_RUNNING,
+        "reason": str(first.reason) if first else "",
+        "message": shortened(first.message) if first else "",
+    }
+    before = {"phase": stored.phase, "reason": stored.reason, "message": stored.message}
+    return {key: now[key] for key in now if now[key] != before[key]}
+
+
+def _essence(conditions: Sequence[Condition] | None) -> list[tuple[str, str, str, str]]:
+    """What is worth a write by itself: not the generation, and not whether there are enough."""
+    return [
+        (c.type, c.status, c.reason, c.message) for c in conditions or () if c.type != SATISFIED
+    ]
+
+
+def _verdicts(seen: Snapshot, verdict: Verdict) -> list[Condition]:
+    conditions = list(seen.item.status.conditions or ())
+    template = seen.template
+    if template.check is Check.ACCEPTED:
+        said = "the API server takes the pod of a runner"
+        conditions = _with(seen, conditions, TEMPLATE_ACCEPTED, None, said)
+    elif template.check is Check.REFUSED:
+        conditions = _with(seen, conditions, TEMPLATE_ACCEPTED, template.trouble, "")
+    said = "no failure stops or slows the making of runners"
+    return _with(seen, conditions, CREATION_ALLOWED, verdict.trouble, said)
+
+
+def _satisfied(
+    seen: Snapshot, verdict: Verdict, conditions: Sequence[Condition]
+) -> list[Condition]:
+    """Flips with every scaling, so it only travels with a write that is made anyway."""
+    enough = alive(seen) + seen.made >= wanted(seen, cap=verdict.cap)
+    return with_condition(
+        conditions,
+        type=SATISFIED,
+        status=enough,
+        reason="AsManyAsWanted" if enough else "TooFew",
+        message="",
+        now_s=seen.now_s,
+        generation=seen.item.metadata.generation,
+    )
+
+
+def _with(
+    seen: Snapshot,
+    conditions: Sequence[Condition],
+    kind: str,
+    trouble: Trouble | None,
+    well: str,
+) -> list[Condition]:
+    return with_condition(
+        conditions,
+        type=kind,
+        status=trouble is None,
+        reason=str(trouble.reason) if trouble else "Well",
+        message=trouble.message if trouble else well,
+        now_s=seen.now_s,
+        generation=seen.item.metadata.generation,
+    )
