@@ -1,7 +1,7 @@
 """A place at GitHub: where a scale set lives and with whose credentials we go there.
 
-INTERFACE DRAFT: `GitHubPlace`, `Resolved`, `PlaceTrouble` and the `Clients` protocol are agreed;
-the owner of credentials/ fills and may add.
+The words that reconcilers and this package share: a place as a spec names it, what it
+resolves to, why it does not, and who makes clients of it (`clients.py`).
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class GitHubPlace:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The credentials themselves, read just now (or at most a minute ago)."""
+    """The credentials themselves, read just now (or less than a minute ago)."""
 
     token: SecretText | None
     app_id: str
@@ -75,22 +75,32 @@ class Resolved:
 
 
 class PlaceTrouble(Exception):
-    """Credentials, proxy or CA could not be had. `reason` is one of `api.reasons`."""
+    """Credentials, proxy or CA could not be had. `reason` is one of `api.reasons`.
 
-    def __init__(self, reason: str, happened: str, remedy: str) -> None:
+    `passing`: it says nothing about the thing itself; what was read before may stand.
+    """
+
+    def __init__(self, reason: str, happened: str, remedy: str, *, passing: bool = False) -> None:
+        """`happened` and `remedy`: as in a Trouble; never a secret."""
         super().__init__(f"{happened}. {remedy}.")
         self.reason = reason
         self.happened = happened
         self.remedy = remedy
+        self.passing = passing
 
 
 class Clients(Protocol):
     """Ready clients by place; cached; a changed Secret is taken up within a minute."""
 
     async def client_for(self, place: GitHubPlace) -> ScaleSetClient:
-        """Raises PlaceTrouble, or an error of `scaleset.errors` for unusable values."""
+        """Raises PlaceTrouble, an error of `scaleset.errors` for an unusable URL, or a KubeError
+        when the API server does not answer."""
         ...
 
     async def resolve(self, place: GitHubPlace) -> Resolved:
-        """Raises PlaceTrouble."""
+        """Raises PlaceTrouble, or a KubeError when the API server does not answer."""
+        ...
+
+    def forget(self, place: GitHubPlace) -> None:
+        """Read what it refers to again at the next call, not only when a minute has passed."""
         ...

@@ -73,6 +73,7 @@ class ActionsService:
         limits: HostLimits,
         policy: RetryPolicy,
         system_info: SystemInfo,
+        on_refused: Callable[[], None] | None = None,
     ) -> None:
         """Nothing is sent before the first call."""
         self.config_url = config_url
@@ -82,6 +83,7 @@ class ActionsService:
         self.system_info = system_info
         self._transport = transport
         self._limits = limits
+        self._on_refused = on_refused
         self._former: list[Tokens] = []
         self._credentials = credentials
         self._attempts, self._tokens = self._with(credentials)
@@ -109,6 +111,7 @@ class ActionsService:
             attempts,
             clock=self.clock,
             agent=lambda: user_agent(self.system_info),
+            on_refused=self._on_refused,
         )
         return attempts, tokens
 

@@ -76,6 +76,7 @@ class ScaleSetClient:
         system_info: SystemInfo | None = None,
         policy: RetryPolicy | None = None,
         limits: HostLimits | None = None,
+        on_refused: Callable[[], None] | None = None,
     ) -> None:
         """Nothing is sent before the first call; the transport is closed with the client.
 
@@ -83,6 +84,7 @@ class ScaleSetClient:
             config_url: of an enterprise, organization or repository.
             credentials: made by `personal_access_token` or `app_credentials`.
             limits: shared with other clients of this process; None: its own.
+            on_refused: told when GitHub has refused the credentials; they may be out of date.
         """
         if isinstance(config_url, str):
             config_url = parse_config_url(config_url)
@@ -96,6 +98,7 @@ class ScaleSetClient:
             limits=limits or HostLimits(clock),
             policy=policy or RetryPolicy(),
             system_info=system_info or SystemInfo(),
+            on_refused=on_refused,
         )
 
     async def __aenter__(self) -> Self:

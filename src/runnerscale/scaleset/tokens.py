@@ -75,13 +75,16 @@ class Tokens:
         *,
         clock: Clock,
         agent: Callable[[], str],
+        on_refused: Callable[[], None] | None = None,
     ) -> None:
-        """Fetch nothing yet. `agent`: the User-Agent of the moment."""
+        """Fetch nothing yet. `agent`: the User-Agent of the moment. `on_refused`: told when
+        GitHub has refused the credentials."""
         self._config_url = config_url
         self._credentials = credentials
         self._attempts = attempts
         self._clock = clock
         self._agent = agent
+        self._on_refused = on_refused
         self._connection: Connection | None = None
         self._installation: _Kept | None = None
         self._registration: _Kept | None = None
@@ -165,6 +168,8 @@ class Tokens:
                 connection = await self._chain(deadline)
         except Refused as error:
             self._refusal = _Refusal(error, self._clock.monotonic_s() + REFUSAL_KEPT_S)
+            if self._on_refused is not None:
+                self._on_refused()
             raise
         self._refusal = None
         self._connection = connection
