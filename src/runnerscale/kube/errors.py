@@ -3,7 +3,7 @@
     KubeError                    anything below
     ├── Unreachable              no answer (refused, reset, deadline); may have taken effect
     ├── BadAnswer                an answer that cannot be understood (it may have taken effect)
-    ├── ConfigError              kubeconfig or in-cluster files missing, unreadable, contradictory
+    ├── ConfigError              kubeconfig, token or authority missing, unreadable, wrong
     └── ApiError                 the server said no, with a Status
         ├── BadRequest           400
         ├── Unauthorized         401
@@ -45,7 +45,7 @@ class BadAnswer(KubeError):
 
 
 class ConfigError(KubeError):
-    """Where and how to reach the API server could not be found out."""
+    """Where and how to reach the API server could not be found out, or turned out to be wrong."""
 
 
 @dataclass(frozen=True, slots=True)

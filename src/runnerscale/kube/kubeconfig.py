@@ -183,7 +183,7 @@ def _text(path: Path, data: str, file: str, about: str) -> str:
     """What `…-data` holds, else what the file holds; data wins, as in client-go."""
     if data:
         try:
-            return base64.b64decode(data, validate=False).decode("utf-8")
+            return base64.b64decode("".join(data.split()), validate=True).decode("utf-8")
         except (binascii.Error, UnicodeDecodeError):
             raise ConfigError(f"{about}-data is not base64 of a PEM text") from None
     if not file:

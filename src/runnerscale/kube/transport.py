@@ -21,7 +21,7 @@ import aiohttp
 import yarl
 from multidict import CIMultiDictProxy
 
-from runnerscale.kube.errors import BadAnswer, Unreachable
+from runnerscale.kube.errors import BadAnswer, ConfigError, Unreachable
 
 CONNECTIONS_MAX = 100  # calls at once; more wait in line within their deadline
 CONNECT_TIMEOUT_S = 10.0  # a host that does not answer a SYN for so long is down
@@ -70,7 +70,7 @@ class Stream(Protocol):
 
 
 class Transport(Protocol):
-    """What reaches the API server. Raises only `Unreachable` and `BadAnswer`."""
+    """What reaches the API server. Raises only `Unreachable`, `BadAnswer`, `ConfigError`."""
 
     @property
     def host(self) -> str:
@@ -321,7 +321,10 @@ def _mapped_errors(host: str) -> "Any":
     try:
         yield
     except aiohttp.ClientConnectorCertificateError as error:
-        raise Unreachable(f"{host}: its certificate is not trusted: {error}", sent=False) from error
+        # Waiting does not heal it: whoever set the authority or the name has to.
+        raise ConfigError(
+            f"{host}: its certificate is not trusted: {error.certificate_error}"
+        ) from error
     except (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError) as error:
         raise Unreachable(f"{host}: no connection: {error}", sent=False) from error
     except aiohttp.ConnectionTimeoutError as error:

@@ -127,7 +127,7 @@ KEY = aiohttp.client_reqrep.ConnectionKey("h", 1, True, True, None, None, None)
         (aiohttp.ClientConnectorDNSError(KEY, OSError(-2, "unknown")), "Unreachable", False),
         (
             aiohttp.ClientConnectorCertificateError(KEY, ssl.SSLCertVerificationError("bad")),
-            "Unreachable",
+            "ConfigError",
             False,
         ),
         (aiohttp.ClientConnectorSSLError(KEY, ssl.SSLError("bad")), "Unreachable", False),
