@@ -12,8 +12,10 @@ import yaml
 from runnerscale.apiserver.builtin_types import WrongType, read_object
 from runnerscale.apiserver.failures import (
     bad_request,
+    invalid,
     quoted,
     unsupported_media_type,
+    wrong,
 )
 from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.protobuf import CONTENT_TYPE, decode_protobuf
@@ -85,18 +87,30 @@ def check_type_names(kind: Kind, obj: Json) -> None:
     """
     if kind.custom and not obj.get("kind"):
         shown = msgspec.json.encode(obj).decode()
-        raise bad_request(f"Object 'Kind' is missing in '{shown}'")
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is"
+            f" missing in '{shown}' ({shown})"
+        )
     found_kind = obj.setdefault("kind", kind.kind)
     found_version = obj.setdefault("apiVersion", kind.api_version)
+    if kind.custom and found_kind != kind.kind:
+        name = (obj.get("metadata") or {}).get("name") or ""
+        error = wrong("kind", found_kind, f"must be {kind.kind}")
+        raise invalid(kind.group, found_kind, name, [error])
     if found_version != kind.api_version:
+        if kind.custom:
+            raise bad_request(
+                f"the API version in the data ({found_version}) does not match the expected API"
+                f" version ({kind.api_version})"
+            )
         raise bad_request(
-            f"the API version in the data ({found_version}) does not match the expected API"
-            f" version ({kind.api_version})"
+            f"{found_kind} in version {quoted(found_version)} cannot be handled as a {kind.kind}:"
+            f" no kind {quoted(found_kind)} is registered for version {quoted(found_version)}"
         )
     if found_kind != kind.kind:
         raise bad_request(
             f"{found_kind} in version {quoted(kind.version)} cannot be handled as a {kind.kind}:"
-            f" no kind {quoted(found_kind)} is registered for version {quoted(kind.api_version)}"
+            f" converting ({kind.version}.{found_kind}) to (core.{kind.kind}): unknown conversion"
         )
 
 

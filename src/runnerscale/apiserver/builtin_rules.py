@@ -205,7 +205,13 @@ def _check_binding(obj: Json) -> list[FieldError]:
 
 def _check_binding_update(new: Json, old: Json) -> list[FieldError]:
     if new.get("roleRef") != old.get("roleRef"):
-        return [wrong("roleRef", new.get("roleRef"), "cannot change roleRef")]
+        role = new.get("roleRef") or {}
+        shown = {
+            "APIGroup": role.get("apiGroup"),
+            "Kind": role.get("kind"),
+            "Name": role.get("name"),
+        }
+        return [wrong("roleRef", shown, "cannot change roleRef")]
     return []
 
 

@@ -102,8 +102,23 @@ def _read_fields(obj: Json, type_name: str, path: str, reading: Reading) -> Json
         if wanted is None:
             reading.unknown.append(where)
         elif value is not None:
-            kept[name] = _read_value(value, wanted, where, type_name, reading)
+            read = _read_value(value, wanted, where, type_name, reading)
+            if read or name in _KEPT_EMPTY or (wanted.items is None and wanted.values is None):
+                kept[name] = read
+    for name in _WRITTEN_AS_NULL.get(type_name, ()):
+        kept.setdefault(name, None)
     return kept
+
+
+# Times that Go writes out even when they are not set.
+_WRITTEN_AS_NULL = {
+    "PodCondition": ("lastProbeTime", "lastTransitionTime"),
+    "NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
+}
+
+
+# Lists that Go writes out even when they are empty.
+_KEPT_EMPTY = frozenset(("containers", "rules", "verbs"))
 
 
 def _read_value(value: Any, wanted: FieldType, path: str, owner: str, reading: Reading) -> Any:
@@ -159,7 +174,9 @@ def _read_scalar(value: Any, wanted: str, path: str, owner: str) -> Any:
 
 
 def _go_name(wanted: FieldType) -> str:
-    return wanted.type or "[]"
+    if wanted.type in SCALARS:
+        return wanted.type
+    return f"v1.{wanted.type}" if wanted.type else "[]"
 
 
 def _mismatch(value: Any, path: str, owner: str, wanted: str) -> WrongType:

@@ -16,7 +16,6 @@ from cel import stdlib
 
 from runnerscale.apiserver.failures import (
     FieldError,
-    duplicate,
     not_allowed,
     required,
     wrong,
@@ -187,14 +186,14 @@ def _check_here(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Fie
             yield wrong(path, schema.type, f"{text} evaluating rule: {_said(rule)}")
             continue
         if holds is not True:
-            yield _failed(rule, schema, path, context)
+            yield _failed(rule, path, context)
 
 
 def _said(rule: Rule) -> str:
     return rule.message.strip() or rule.source.strip()
 
 
-def _failed(rule: Rule, schema: Schema, path: str, context: cel.Context) -> FieldError:
+def _failed(rule: Rule, path: str, context: cel.Context) -> FieldError:
     text = rule.message.strip() or f"failed rule: {rule.source.strip()}"
     if rule.message_program is not None:
         try:
@@ -208,8 +207,8 @@ def _failed(rule: Rule, schema: Schema, path: str, context: cel.Context) -> Fiel
     if rule.reason == "FieldValueRequired":
         return required(where, text)
     if rule.reason == "FieldValueDuplicate":
-        return duplicate(where, schema.type)
-    return wrong(where, schema.type, text)
+        return FieldError("FieldValueDuplicate", where)
+    return FieldError("FieldValueInvalid", where, text)
 
 
 def visible(value: Any, schema: Schema) -> Any:

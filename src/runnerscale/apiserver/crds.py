@@ -53,7 +53,8 @@ def read_crd(obj: Json) -> Definition:
         text = "this server converts nothing: only None is supported"
         found.errors.append(not_allowed("spec.conversion.strategy", text))
     for place, version in enumerate(versions):
-        kind = _read_version(obj, spec, version, f"spec.versions[{place}]", found)
+        where = f"spec.versions[{place}]"
+        kind = _read_version(obj, spec, version, where, found, single=len(versions) == 1)
         if kind is not None and version.get("served"):
             found.kinds.append(kind)
     return found
@@ -101,14 +102,16 @@ def _check_versions(versions: list[Json], found: Definition) -> None:
 
 
 def _read_version(
-    obj: Json, spec: Json, version: Json, path: str, found: Definition
+    obj: Json, spec: Json, version: Json, path: str, found: Definition, *, single: bool
 ) -> Kind | None:
     raw = (version.get("schema") or {}).get("openAPIV3Schema")
     if not isinstance(raw, dict):
         where = f"{path}.schema.openAPIV3Schema"
         found.errors.append(required(where, "schemas are required"))
         return None
-    schema, errors = build_schema(raw, f"{path}.schema.openAPIV3Schema")
+    # Kubernetes names the schema of the only version by its older place.
+    where = "spec.validation.openAPIV3Schema" if single else f"{path}.schema.openAPIV3Schema"
+    schema, errors = build_schema(raw, where)
     found.errors += errors
     columns, column_errors = _read_columns(version, path)
     found.errors += column_errors
@@ -158,7 +161,7 @@ def _read_columns(version: Json, path: str) -> tuple[tuple[Column, ...], list[Fi
                 name=raw.get("name") or "",
                 type=raw.get("type") or "",
                 json_path=raw.get("jsonPath") or "",
-                description=raw.get("description") or "",
+                description=raw.get("description") or _DESCRIPTION + str(raw.get("jsonPath")),
                 priority=raw.get("priority") or 0,
                 format=raw.get("format") or "",
             )
@@ -166,6 +169,7 @@ def _read_columns(version: Json, path: str) -> tuple[tuple[Column, ...], list[Fi
     return tuple(columns), errors
 
 
+_DESCRIPTION = "Custom resource definition column (in JSONPath format): "
 _COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
 
 

@@ -13,16 +13,18 @@ from runnerscale.apiserver.bodies import decode_any, decode_body
 from runnerscale.apiserver.deletion import Deletion, read_delete_options
 from runnerscale.apiserver.failures import (
     ApiFailure,
-    bad_request,
+    invalid,
     method_not_allowed,
     no_such_path,
+    no_such_resource,
+    unsupported,
     unsupported_media_type,
 )
 from runnerscale.apiserver.kinds import Kind, Registry
 from runnerscale.apiserver.lists import Lists, Page, select
 from runnerscale.apiserver.operations import Caller, Operations, WriteOptions, Written
 from runnerscale.apiserver.patch import json_patch, merge_patch
-from runnerscale.apiserver.paths import Request, check_dry_run
+from runnerscale.apiserver.paths import Request, check_dry_run, options_name
 from runnerscale.apiserver.rbac import User
 from runnerscale.apiserver.record import Record, encode_json
 from runnerscale.apiserver.rendering import Form, form_of, render_list, render_object
@@ -93,7 +95,8 @@ class Endpoints:
         """
         kind = self._registry.find(request.group, request.version, request.plural)
         if kind is None:
-            raise no_such_path()
+            known = self._registry.of_version(request.group, request.version)
+            raise no_such_resource() if known else no_such_path()
         if request.subresource:
             if request.subresource not in kind.subresources:
                 raise no_such_path()
@@ -121,10 +124,10 @@ class Endpoints:
             return await self._get(call, kind)
         if verb == "list":
             return await self._list(call, kind)
-        check_dry_run(request.query)
+        if bool(request.name) != (verb not in ("create", "deletecollection")):
+            raise method_not_allowed()
+        check_dry_run(request)
         if verb == "create":
-            if request.name:
-                raise method_not_allowed()
             return await self._create(call, kind)
         if verb == "update":
             return await self._replace(call, kind)
@@ -147,7 +150,7 @@ class Endpoints:
 
     async def _list(self, call: Call, kind: Kind) -> Answer:
         request = call.request
-        form = form_of(call.accept, request.query)
+        form = form_of(call.accept, request.query, many=True)
         page = self._lists.page(select(kind, request.namespace, request.query), request.query)
         await self._store.settled(page.version)
         return Answer(render_list(kind, page, form, self._operations.now_s()))
@@ -158,10 +161,8 @@ class Endpoints:
         query = call.request.query
         validation = query.get("fieldValidation") or "Warn"
         if validation not in ("Ignore", "Warn", "Strict"):
-            raise bad_request(
-                f'invalid fieldValidation: Unsupported value: "{validation}": supported values:'
-                ' "Ignore", "Warn", "Strict"'
-            )
+            error = unsupported("fieldValidation", validation, ("Ignore", "Strict", "Warn"))
+            raise invalid("meta.k8s.io", options_name(call.request.verb), "", [error])
         return Caller(call.user, WriteOptions(call.request.dry_run, validation, patch))
 
     async def _written(self, call: Call, kind: Kind, written: Written) -> Answer:
@@ -250,7 +251,7 @@ class Endpoints:
             deleted.append(record)
         await self._store.settled()
         page = Page(deleted, self._store.version)
-        form = form_of(call.accept, request.query)
+        form = form_of(call.accept, request.query, many=True)
         return Answer(render_list(kind, page, form, self._operations.now_s()))
 
     # --- subresources that act --------------------------------------------------------------
@@ -259,7 +260,7 @@ class Endpoints:
         request = call.request
         if request.verb != "create":
             raise method_not_allowed()
-        check_dry_run(request.query)
+        check_dry_run(request)
         body = decode_body(await call.read_body(), call.content_type)
         record = self._operations.get(kind, request.namespace, request.name)
         caller = self._caller(call)

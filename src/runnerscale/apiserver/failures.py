@@ -74,10 +74,12 @@ def not_found(group: str, resource: str, name: str) -> ApiFailure:
     return ApiFailure(404, "NotFound", message, details=_about(group, resource, name))
 
 
+PAGE_NOT_FOUND = "404 page not found"  # said as plain text, without a Status
+
+
 def no_such_path() -> ApiFailure:
     """404 for a resource type nobody serves."""
-    message = "the server could not find the requested resource"
-    return ApiFailure(404, "NotFound", message, details={})
+    return ApiFailure(404, "", PAGE_NOT_FOUND)
 
 
 def already_exists(group: str, resource: str, name: str) -> ApiFailure:
@@ -130,6 +132,12 @@ def bad_request(message: str) -> ApiFailure:
 def unauthorized() -> ApiFailure:
     """401."""
     return ApiFailure(401, "Unauthorized", "Unauthorized")
+
+
+def no_such_resource() -> ApiFailure:
+    """404 for a resource type that its group and version do not have."""
+    message = "the server could not find the requested resource"
+    return ApiFailure(404, "NotFound", message, details={})
 
 
 def method_not_allowed() -> ApiFailure:

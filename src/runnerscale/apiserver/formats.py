@@ -199,13 +199,16 @@ def parse_quantity(text: object) -> Decimal | None:
         return None
 
 
-def format_quantity(value: Decimal, *, like: str = "") -> str:
-    """A quantity as text: in milli when it is no whole number, in the suffix of `like` if exact."""
-    match = _QUANTITY.fullmatch(like)
-    suffix = match.group(2) if match else ""
-    unit = _SUFFIX.get(suffix)
-    if unit is not None and unit != 1 and value % unit == 0:
-        return f"{int(value / unit)}{suffix}"
-    if value == value.to_integral_value():
-        return str(int(value))
-    return f"{int((value * 1000).to_integral_value(rounding='ROUND_UP'))}m"
+_DECIMAL = ("E", "P", "T", "G", "M", "k")
+_BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
+
+
+def format_quantity(value: Decimal, *, binary: bool = False) -> str:
+    """The canonical text: the largest suffix that leaves a whole number, `m` for fractions."""
+    if value != value.to_integral_value():
+        return f"{int((value * 1000).to_integral_value(rounding='ROUND_UP'))}m"
+    if value:
+        for suffix in _BINARY if binary else _DECIMAL:
+            if value % _SUFFIX[suffix] == 0:
+                return f"{int(value / _SUFFIX[suffix])}{suffix}"
+    return str(int(value))

@@ -15,6 +15,7 @@ from runnerscale.apiserver.authentication import Authenticator, service_account_
 from runnerscale.apiserver.documents import Documents
 from runnerscale.apiserver.endpoints import Answer, Call, Endpoints
 from runnerscale.apiserver.failures import (
+    PAGE_NOT_FOUND,
     ApiFailure,
     forbidden,
     forbidden_path,
@@ -289,6 +290,8 @@ def _answered(answer: Answer) -> web.Response:
 
 
 def _failed(failure: ApiFailure) -> web.Response:
+    if failure.message == PAGE_NOT_FOUND:
+        return web.Response(text=PAGE_NOT_FOUND + "\n", status=404)
     headers = dict(JSON_HEADERS)
     if failure.retry_after_s is not None:
         headers["Retry-After"] = str(failure.retry_after_s)

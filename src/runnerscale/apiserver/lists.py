@@ -230,7 +230,7 @@ def _check_match(match: str, asked: str) -> None:
             "resourceVersionMatch is forbidden unless resourceVersion is provided",
         )
     elif match not in ("Exact", "NotOlderThan"):
-        error = unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan"))
+        error = unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan", ""))
     elif match == "Exact" and asked == "0":
         error = not_allowed(
             "resourceVersionMatch",

@@ -54,7 +54,19 @@ def check_metadata(kind: Kind, meta: Json) -> list[FieldError]:
     errors += _check_maps(meta)
     errors += check_owners(meta.get("ownerReferences") or [])
     errors += _check_finalizers(meta.get("finalizers") or [])
+    if not kind.custom:
+        errors += _check_core_finalizers(meta.get("finalizers") or [])
     return errors
+
+
+def _check_core_finalizers(finalizers: Sequence[str]) -> list[FieldError]:
+    """Built-in kinds take only the standard names without a domain."""
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        wrong(f"metadata.finalizers[{place}]", name, text)
+        for place, name in enumerate(finalizers)
+        if "/" not in name and name not in (ORPHAN, FOREGROUND, "kubernetes")
+    ]
 
 
 def _check_maps(meta: Json) -> list[FieldError]:

@@ -7,7 +7,7 @@ single kinds are `builtin_rules.py`, `schema.py` and `admission.py`; deletion is
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runnerscale.apiserver import metadata
@@ -153,8 +153,8 @@ class Operations:
         if options.field_validation == "Strict":
             if options.patch:
                 text = "strict decoding error: " + ", ".join(unknown_texts(unknown))
-                name = obj["metadata"].get("name", "")
-                raise invalid(kind.group, kind.kind, name, [wrong("patch", "", text)])
+                shown = encode_json(obj).decode()
+                raise invalid("", "", "", [wrong("patch", shown, text)])
             raise bad_request(strict_failure(kind, unknown))
         return obj, unknown_texts(unknown)
 
@@ -282,7 +282,7 @@ class Operations:
         version = obj["metadata"].get("resourceVersion") or ""
         if not version and not kind.unconditional_update:
             error = wrong("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(kind.group, kind.kind, name, [error])
+            raise invalid(kind.group, kind.plural, name, [error])
         written = self._update(kind, record, obj, caller, subresource)
         written.warnings += warnings
         return written
@@ -315,9 +315,16 @@ class Operations:
             )
         if patched.get("kind") != kind.kind or patched.get("apiVersion") != kind.api_version:
             raise bad_request("the patch changes apiVersion or kind of the object")
-        obj, warnings = self._shaped(kind, patched, caller.options)
-        self._place(kind, namespace, obj["metadata"])
-        written = self._update(kind, record, obj, caller, subresource)
+        try:
+            obj, warnings = self._shaped(kind, patched, caller.options)
+            self._place(kind, namespace, obj["metadata"])
+            written = self._update(kind, record, obj, caller, subresource)
+        except ApiFailure as failure:
+            if failure.code != 400:
+                raise
+            # The patch reads well, but what it makes of the object does not.
+            shown = encode_json(patched).decode()
+            raise invalid("", "", "", [wrong("patch", shown, failure.message)]) from None
         written.warnings += warnings
         return written
 
@@ -366,8 +373,11 @@ class Operations:
     def _check_preconditions(self, kind: Kind, record: Record, meta: Json) -> None:
         uid = meta.get("uid")
         if uid and uid != record.uid:
+            path = "/".join(part for part in (kind.group, kind.plural, *record.key[1:]) if part)
             why = (
-                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
+                f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion:"
+                f" 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in"
+                f" object meta: {record.uid}"
             )
             raise conflict(kind.group, kind.plural, record.name, why)
         version = meta.get("resourceVersion") or ""
@@ -383,7 +393,9 @@ class Operations:
             if kind.resource != "pods":
                 errors += rules.check(obj)
         errors += metadata.check_metadata_update(meta, old["metadata"])
-        errors += _custom_errors(kind, obj, old)
+        if kind.custom:  # Kubernetes asks twice, and clients count causes
+            errors += list(errors)
+        errors += _custom_errors(kind, obj, old, subresource)
         if errors:
             raise invalid(kind.group, kind.kind, meta.get("name") or "", errors)
 
@@ -392,12 +404,34 @@ class Operations:
         return self.store.put(self.table(kind), record.namespace, record.name, obj, kind.selectable)
 
 
-def _custom_errors(kind: Kind, obj: Json, old: Any) -> list[FieldError]:
-    """Schema first; rules only of an object that fits it."""
+def _custom_errors(kind: Kind, obj: Json, old: Any, subresource: str = "") -> list[FieldError]:
+    """What schema and rules say; rules only where the shape is right."""
     if kind.schema is None:
         return []
     errors = list(validate(obj, kind.schema, "", old))
-    return errors or list(check_rules(obj, kind.schema, "", old))
+    if subresource == "status":  # the status is judged by itself
+        errors = [
+            replace(e, detail=e.detail.replace(f"{e.field} in body", f"{e.field[7:]} in body"))
+            for e in errors
+        ]
+    if not kind.schema.has_rules:
+        return errors
+    if any(error.type in _BLOCKING for error in errors):
+        return [*errors, FieldError("FieldValueInvalid", "<nil>", NOT_CHECKED, None)]
+    return errors + list(check_rules(obj, kind.schema, "", old))
+
+
+_BLOCKING = (
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+)
+NOT_CHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing"
+    " errors to complete validation"
+)
 
 
 def _keep_system_fields(meta: Json, old: Json) -> None:

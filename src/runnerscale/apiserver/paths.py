@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from runnerscale.apiserver.failures import bad_request
+from runnerscale.apiserver.failures import invalid, unsupported
 from runnerscale.apiserver.rbac import Ask
 
 Json = dict[str, Any]
@@ -105,14 +105,19 @@ def is_true(text: str | None) -> bool:
     return text is not None and text.lower() in ("", "1", "true")
 
 
-def check_dry_run(query: dict[str, str]) -> None:
+def options_name(verb: str) -> str:
+    """The kind of the options that a verb has, for errors about them."""
+    names = {"update": "UpdateOptions", "patch": "PatchOptions"}
+    return "DeleteOptions" if verb.startswith("delete") else names.get(verb, "CreateOptions")
+
+
+def check_dry_run(request: Request) -> None:
     """Only `All` is known.
 
     Raises:
-        ApiFailure: 400.
+        ApiFailure: 422.
     """
-    value = query.get("dryRun")
+    value = request.query.get("dryRun")
     if value not in (None, "", "All"):
-        raise bad_request(
-            f'invalid dry run option: dryRun: Unsupported value: "{value}": supported values: "All"'
-        )
+        error = unsupported("dryRun", [value], ("All",))
+        raise invalid("meta.k8s.io", options_name(request.verb), "", [error])

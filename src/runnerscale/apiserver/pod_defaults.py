@@ -19,6 +19,8 @@ def default_pod(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     _fill(spec, "restartPolicy", "Always")
     _fill(spec, "terminationGracePeriodSeconds", 30)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     _fill(spec, "dnsPolicy", "ClusterFirst")
     _fill(spec, "securityContext", {})
     _fill(spec, "schedulerName", "default-scheduler")

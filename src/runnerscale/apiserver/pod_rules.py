@@ -73,11 +73,6 @@ def _one_of(
 
 
 def _check_numbers(spec: Json) -> Iterator[FieldError]:
-    grace = spec.get("terminationGracePeriodSeconds")
-    if grace is not None and grace < 0:
-        yield wrong(
-            "spec.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0"
-        )
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2**31 - 1:
         text = f"must be between 1 and {2**31 - 1}, inclusive"
@@ -95,10 +90,18 @@ def _check_volumes(volumes: list[Json], names: set[str]) -> Iterator[FieldError]
             if name in names:
                 yield duplicate(f"{where}.name", name)
             names.add(name)
-        sources = [key for key in volume if key != "name"]
+        sources = sorted((key for key in volume if key != "name"), key=_source_order)
         for extra in sources[1:]:
             yield not_allowed(f"{where}.{extra}", "may not specify more than 1 volume type")
         yield from _check_sources(volume, where)
+
+
+_SOURCES_IN_ORDER = ("emptyDir", "hostPath", "gitRepo", "secret", "nfs", "persistentVolumeClaim")
+
+
+def _source_order(name: str) -> int:
+    """Kubernetes complains about the later ones."""
+    return _SOURCES_IN_ORDER.index(name) if name in _SOURCES_IN_ORDER else len(_SOURCES_IN_ORDER)
 
 
 def _check_sources(volume: Json, where: str) -> Iterator[FieldError]:

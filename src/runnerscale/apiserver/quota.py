@@ -140,7 +140,7 @@ def quota_status(spec: Json, used: Usage) -> Json:
     hard = spec.get("hard") or {}
     return {
         "hard": dict(hard),
-        "used": {k: format_quantity(v, like=str(hard.get(k, ""))) for k, v in used.items()},
+        "used": {k: _text(k, v, hard) for k, v in used.items()},
     }
 
 
@@ -150,7 +150,12 @@ def _amounts(texts: Json) -> Usage:
 
 
 def _shown(usage: Usage, raw: Json) -> str:
-    return ",".join(f"{k}={format_quantity(v, like=str(raw[k]))}" for k, v in sorted(usage.items()))
+    return ",".join(f"{k}={_text(k, v, raw)}" for k, v in sorted(usage.items()))
+
+
+def _text(name: str, value: Decimal, hard: Json) -> str:
+    binary = str(hard.get(name, "")).endswith("i") or "memory" in name or "storage" in name
+    return format_quantity(value, binary=binary)
 
 
 def _counted_resource(name: str) -> str:

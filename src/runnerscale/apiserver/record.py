@@ -46,7 +46,8 @@ class Record:
         meta["resourceVersion"] = str(version)
         self.key = key
         self.version = version
-        self.data = encode_json(obj)
+        head = {"kind": obj.get("kind"), "apiVersion": obj.get("apiVersion")}
+        self.data = encode_json({**head, **obj})  # in this order: lists cut it off
         self._index(obj, selectable)
 
     @classmethod

@@ -30,8 +30,8 @@ class Form:
 _PLAIN = Form()
 
 
-def form_of(accept: str, query: dict[str, str]) -> Form:
-    """The first acceptable form.
+def form_of(accept: str, query: dict[str, str], *, many: bool = False) -> Form:
+    """The first acceptable form. `many`: of a list.
 
     Raises:
         ApiFailure: 406, none is.
@@ -45,12 +45,12 @@ def form_of(accept: str, query: dict[str, str]) -> Form:
     for part in accept.split(","):
         words = [w.strip() for w in part.split(";")]
         parameters = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        wanted = parameters.get("as", "").removesuffix("List")
+        wanted = parameters.get("as", "")
         if words[0] not in (JSON_TYPE, "*/*", "application/*"):
             continue
         if wanted == TABLE and parameters.get("v") == "v1":
             return Form(TABLE, query.get("includeObject") or "Metadata")
-        if wanted == PARTIAL and parameters.get("v") == "v1":
+        if wanted == PARTIAL + ("List" if many else "") and parameters.get("v") == "v1":
             return Form(PARTIAL)
         if not wanted:
             return _PLAIN
@@ -83,7 +83,7 @@ def render_list(kind: Kind, page: Page, form: Form, now_s: float) -> bytes:
         head = encode_json(
             {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta}
         )
-        items = b",".join([record.data for record in page.records])
+        items = b",".join(_items(kind, page))
         return head[:-1] + b',"items":[' + items + b"]}"
     objects = [record.object() for record in page.records]
     if form.form == PARTIAL:
@@ -95,6 +95,18 @@ def render_list(kind: Kind, page: Page, form: Form, now_s: float) -> bytes:
         }
         return encode_json(body)
     return encode_json(table(kind, objects, now_s=now_s, include=form.include, list_meta=meta))
+
+
+def _items(kind: Kind, page: Page) -> list[bytes]:
+    """Items of built-in kinds do not repeat what they are, as in Kubernetes."""
+    if kind.custom:
+        return [record.data for record in page.records]
+    head = b'{"kind":"%s","apiVersion":"%s",' % (kind.kind.encode(), kind.api_version.encode())
+    size = len(head)
+    return [
+        b"{" + record.data[size:] if record.data.startswith(head) else record.data
+        for record in page.records
+    ]
 
 
 class EventRenderer:

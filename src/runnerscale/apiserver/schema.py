@@ -85,6 +85,9 @@ def prune(value: Any, schema: Schema, path: str = "") -> Iterator[str]:
             node = schema.properties.get(name) or schema.additional
             where = f"{path}.{name}" if path else name
             if node is not None:
+                if value[name] is None and not node.nullable and node.default is ABSENT:
+                    del value[name]  # as if it were not there
+                    continue
                 yield from prune(value[name], node, where)
             elif not schema.preserve and not schema.additional_any:
                 del value[name]

@@ -136,12 +136,10 @@ def _field_test(field: str, negated: bool, value: str, kind: Kind) -> Match:
     if field == "metadata.namespace":
         return lambda record: (record.namespace == value) != negated
     if field not in kind.selectable:
-        if kind.custom:
+        if kind.custom or len(kind.selectable) > 0:
             raise bad_request(f"field label not supported: {field}")
         raise bad_request(
-            f'field label not supported: "{field}"'
-            if kind.group == "" and kind.kind not in ("Pod",)
-            else f"field label not supported: {field}"
+            f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
         )
     return lambda record: (record.fields.get(field, "") == value) != negated
 

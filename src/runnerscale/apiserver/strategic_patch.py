@@ -44,6 +44,7 @@ def _merge(target: Json, patch: Json, type_name: str) -> Json:
         retained = set(patch["$retainKeys"])
         target = {k: v for k, v in target.items() if k in retained}
     fields = _fields(type_name)
+    before = dict(target)
     for name, value in patch.items():
         if name in ("$patch", "$retainKeys") or name.startswith(_ORDER):
             continue
@@ -58,7 +59,8 @@ def _merge(target: Json, patch: Json, type_name: str) -> Json:
             field = name[len(_ORDER) :]
             wanted = fields.get(field)
             if isinstance(target.get(field), list) and wanted is not None:
-                target[field] = _ordered(target[field], order, wanted.merge_key)
+                old = before.get(field) or []
+                target[field] = _ordered(target[field], order, wanted.merge_key, old)
     return target
 
 
@@ -77,8 +79,10 @@ def _merge_value(old: Any, new: Any, wanted: FieldType | None) -> Any:
         base_list = old if isinstance(old, list) else []
         if wanted.merge_key:
             item_type = wanted.items.type if wanted.items is not None else ""
-            return _merge_list(base_list, new, wanted.merge_key, item_type)
-        return base_list + [item for item in dict.fromkeys(new) if item not in base_list]
+            merged = _merge_list(base_list, new, wanted.merge_key, item_type)
+            return _ordered(merged, new, wanted.merge_key, base_list)
+        merged = base_list + [item for item in dict.fromkeys(new) if item not in base_list]
+        return _ordered(merged, new, "", base_list)
     return deepcopy(new)
 
 
@@ -112,20 +116,24 @@ def _merge_list(base: list[Any], new: list[Any], key: str, item_type: str) -> li
     return merged
 
 
-def _ordered(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Items that `order` names in its order; the others stay behind whom they followed."""
-    names = [entry.get(key) if key and isinstance(entry, dict) else entry for entry in order]
+def _ordered(items: list[Any], order: list[Any], key: str, before: list[Any]) -> list[Any]:
+    """Items that `order` names in its order, the others where they stood before.
+
+    Between the two, who stood first before comes first; who is new comes first of all.
+    """
 
     def name_of(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
+    names = [name_of(entry) for entry in order]
+    places = {str(name_of(item)): place for place, item in reversed(list(enumerate(before)))}
+    by_name = {str(name_of(item)): item for item in items}
+    named = [by_name[str(name)] for name in dict.fromkeys(names) if str(name) in by_name]
+    others = [item for item in items if name_of(item) not in names]
     result: list[Any] = []
-    named = {str(name_of(item)): item for item in items if name_of(item) in names}
-    queue = [named[str(name)] for name in names if str(name) in named]
-    for item in items:
-        if name_of(item) in names:
-            if queue:
-                result.append(queue.pop(0))
-        else:
-            result.append(item)
-    return result + queue
+    for other in others:
+        place = places.get(str(name_of(other)), len(before))
+        while named and places.get(str(name_of(named[0])), -1) < place:
+            result.append(named.pop(0))
+        result.append(other)
+    return result + named

@@ -60,8 +60,6 @@ def bind_pod(
         }
     )
     status["conditions"] = conditions
-    if meta.get("generation"):
-        meta["generation"] += 1
     if not caller.options.dry_run:
         operations.store_object(kind, record, obj)
     return SUCCESS
