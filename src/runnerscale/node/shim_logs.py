@@ -13,6 +13,7 @@ import time
 
 LOG_NAME, OLD_LOG_NAME = "log", "log.1"
 PART_MAX_BYTES = 16 * 1024
+BATCH_BYTES = 32 * 1024
 
 
 class LogFile:
@@ -43,18 +44,29 @@ class LogFile:
             parts.append(head + b"P " + rest[:PART_MAX_BYTES] + b"\n")
             rest = rest[PART_MAX_BYTES:]
         self._open[stream] = rest
-        self._append(b"".join(parts))
+        self._append(parts)
 
     def close(self) -> None:
         """Write out unfinished lines."""
         for stream, rest in self._open.items():
             if rest:
-                self._append(self._head(stream) + b"F " + rest + b"\n")
+                self._append([self._head(stream) + b"F " + rest + b"\n"])
         self._open = {"stdout": b"", "stderr": b""}
 
-    def _append(self, data: bytes) -> None:
-        if not data:
-            return
+    def _append(self, parts: list[bytes]) -> None:
+        # Many short lines grow by their heads: written in batches, so that the bound holds.
+        batch: list[bytes] = []
+        size = 0
+        for part in parts:
+            if size and size + len(part) > BATCH_BYTES:
+                self._store(b"".join(batch))
+                batch, size = [], 0
+            batch.append(part)
+            size += len(part)
+        if batch:
+            self._store(b"".join(batch))
+
+    def _store(self, data: bytes) -> None:
         if self._size and self._size + len(data) > self._max_bytes:
             os.replace(self._path, self._old_path)
             os.close(self._file)

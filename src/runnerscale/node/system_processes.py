@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,10 +179,10 @@ class SystemProcesses:
         self, spec: ProcessSpec, argv: Sequence[str], *, timeout_s: float
     ) -> CommandResult:
         """See `processes.ProcessStarter`."""
-        details = await self._details(spec)
+        details = await self._details(replace(spec, argv=tuple(argv)))
         stage = self._folder.pod(spec.pod.uid) / "stage"
         stage.mkdir(exist_ok=True)
-        details |= {"argv": list(argv), "stage": str(stage), "timeout_s": timeout_s}
+        details |= {"stage": str(stage), "timeout_s": timeout_s}
         try:
             answer = await self._spawner.ask("run", details, timeout_s=timeout_s + 10)
         except (SpawnerLost, OSError) as error:
