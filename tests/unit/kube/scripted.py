@@ -180,6 +180,7 @@ class MiniServer:
         self.after: Callable[[Sent, Answer], None] = lambda *_: None
         self.page_hook: Callable[[], None] = lambda: None
         self.frozen = False  # watches deliver nothing
+        self.hold: asyncio.Event | None = None  # reads are answered, and the answers held back
         self._changed = asyncio.Event()
         self._cut: set[asyncio.Event] = set()
         self._uids = 0
@@ -249,6 +250,8 @@ class MiniServer:
             return instead
         done = getattr(self, f"_{method.lower()}")(request)
         self.after(request, done)
+        if self.hold is not None and method == "GET":
+            await self.hold.wait()
         assert isinstance(done, Answer)
         return done
 

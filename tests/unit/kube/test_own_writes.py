@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from runnerscale.core.clock import SystemClock
+from runnerscale.kube.errors import Unreachable
 from runnerscale.kube.own_writes import OwnWrites
 from tests.unit.kube.scripted import WIDGETS, MiniServer, client_on, path_of
 from tests.unit.kube.test_informer import informer_on, running
@@ -179,8 +180,6 @@ def test_while_the_server_is_down_the_key_stays_aside(run_virtual: RunVirtual) -
                 raise ConnectionError  # not one of ours: even then
 
             def refused(_: Any) -> Any:
-                from runnerscale.kube.errors import Unreachable
-
                 raise Unreachable("refused", sent=False)
 
             world.server.before = refused
@@ -202,31 +201,12 @@ def test_a_list_that_began_before_the_write_settles_nothing(run_virtual: RunVirt
         async with running(world.informer):
             await world.informer.wait_synced()
             world.server.frozen = True
-            real, world.server._get = world.server._get, None  # type: ignore[method-assign]
-            answered = asyncio.Event()
-
-            async def slow(request: Any, **_: Any) -> Any:
-                found = real(request)  # what the list shows is fixed here ...
-                await answered.wait()
-                return found
-
-            request, world.server.request = world.server.request, None  # type: ignore[method-assign]
-
-            async def one_slow(method: str, path: str, **options: Any) -> Any:
-                if method == "GET" and not answered.is_set():
-                    from tests.unit.kube.scripted import Sent
-
-                    return await slow(Sent(method, path, options.get("query", {}), {}))
-                world.server._get = real  # type: ignore[method-assign]
-                return await request(method, path, **options)
-
-            world.server.request = one_slow  # type: ignore[assignment]
+            world.server.hold = asyncio.Event()
             world.informer.relist()
-            await asyncio.sleep(1)
-            # ... and only then the object is deleted.
-            world.server.drop(path_of("kept"))
+            await asyncio.sleep(1)  # what the list shows is fixed now ...
+            world.server.drop(path_of("kept"))  # ... and only then the object is deleted
             world.writes.deleted("key", world.informer, "ns/kept", kept["metadata"]["uid"])
-            answered.set()
+            world.server.hold.set()
             await asyncio.sleep(1)
             assert world.informer.store.get("ns/kept") is not None
             assert not world.writes.is_settled("key")

@@ -85,7 +85,7 @@ def test_a_merge_patch_is_applied_as_the_rfc_says(target: Any, patch: Any, resul
 
 
 def test_a_guarded_patch_carries_its_version_and_keeps_other_metadata() -> None:
-    patch = {"metadata": {"labels": {"a": "b"}}, "status": {"x": 1}}
+    patch: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "status": {"x": 1}}
     assert at_version(patch, "7") == {
         "metadata": {"labels": {"a": "b"}, "resourceVersion": "7"},
         "status": {"x": 1},

@@ -1,7 +1,7 @@
 """Cutting a stream into lines, and aiohttp on a network that does not exist."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import aiohttp
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from runnerscale.kube.errors import BadAnswer, Unreachable
 from runnerscale.kube.transport import AiohttpTransport, Endpoint, LineSplitter
 
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 RunVirtual = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
@@ -46,11 +47,11 @@ class VirtualConnector(aiohttp.BaseConnector):
         return protocol
 
 
-async def serve(handler: Callable[[web.Request], Any]) -> tuple[web.ServerRunner, str]:
+async def serve(handler: Handler) -> str:
     server = web.Server(handler)
     loop = asyncio.get_running_loop()
     await loop.create_server(server, "api.test", 80)
-    return server, "http://api.test:80"  # type: ignore[return-value]
+    return "http://api.test:80"
 
 
 def transport_to(server: str) -> AiohttpTransport:
@@ -72,7 +73,7 @@ def test_a_whole_answer_on_virtual_time(run_virtual: RunVirtual) -> None:
         return web.Response(status=201, body=b"done", headers={"X-Thing": "1"})
 
     async def scenario() -> Any:
-        _, url = await serve(handler)
+        url = await serve(handler)
         transport = transport_to(url + "/prefix/")
         found = await transport.request(
             "POST",
@@ -98,7 +99,7 @@ def test_a_redirect_is_an_answer_and_not_followed(run_virtual: RunVirtual) -> No
         return web.Response(status=302, headers={"Location": "http://elsewhere/"})
 
     async def scenario() -> int:
-        _, url = await serve(handler)
+        url = await serve(handler)
         transport = transport_to(url)
         try:
             return (await transport.request("GET", "/")).status
@@ -108,8 +109,8 @@ def test_a_redirect_is_an_answer_and_not_followed(run_virtual: RunVirtual) -> No
     assert run_virtual(scenario()) == 302
 
 
-async def _read_stream(handler: Callable[[web.Request], Any], silence_max_s: float) -> list[bytes]:
-    _, url = await serve(handler)
+async def _read_stream(handler: Handler, silence_max_s: float) -> list[bytes]:
+    url = await serve(handler)
     transport = transport_to(url)
     lines: list[bytes] = []
     try:
@@ -177,7 +178,7 @@ def test_the_environment_does_not_send_us_through_a_proxy(
         return web.Response(body=b"direct")
 
     async def scenario() -> bytes:
-        _, url = await serve(handler)
+        url = await serve(handler)
         transport = transport_to(url)
         try:
             return (await transport.request("GET", "/")).body
