@@ -30,6 +30,7 @@ class MemoryCache:
         self.resource = resource
         self.store: Store[Any] = Store(indexers)
         self.lists_done = 1
+        self.lists_begun = 1
         self.paused = False
         self.handlers: list[Callable[[Any], None]] = []
 
@@ -208,9 +209,9 @@ class MemoryApi:
         body["metadata"]["resourceVersion"] = str(self._version)
         meta = body["metadata"]
         self.objects[resource.plural, namespace, name] = body
-        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            if resource.plural != "pods":
-                del self.objects[resource.plural, namespace, name]
+        released = meta.get("deletionTimestamp") and not meta.get("finalizers")
+        if released and resource.plural != "pods":
+            del self.objects[resource.plural, namespace, name]
         self._tell(resource, namespace, name)
 
     def _tell(self, resource: Resource[Any], namespace: str, name: str) -> None:

@@ -47,9 +47,11 @@ def as_body(value: Any) -> Any:
     """A struct as plain values for a create or patch: zeros dropped, raw sections opened.
 
     The only way to write a struct: encoding one directly would trip over an absent section.
+    Nulls inside raw sections mean absent, and are left out, also inside lists: what a server
+    makes of them differs, and a comparison with what it stored would never come to rest.
     """
     if isinstance(value, msgspec.Raw):
-        return msgspec.json.decode(value) if present(value) else None
+        return _without_nulls(msgspec.json.decode(value)) if present(value) else None
     if isinstance(value, msgspec.Struct):
         fields = ((f, getattr(value, f.name)) for f in msgspec.structs.fields(value))
         bodies = {f.encode_name: as_body(item) for f, item in fields if item != f.default}
@@ -58,6 +60,14 @@ def as_body(value: Any) -> Any:
         return {key: as_body(item) for key, item in value.items()}
     if isinstance(value, list):
         return [as_body(item) for item in value]
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
     return value
 
 

@@ -80,10 +80,11 @@ def integrity(seen: Snapshot) -> str | None:
         "spec": pod["spec"],
         "template": read_metadata(template),
         "proxy": _proxy_values(seen),
-        "config": {key: value for key, value in file.items() if key not in RELOADED},
+        # As text: an empty list of labels is not the same as no series at all.
+        "config": _text({key: value for key, value in file.items() if key not in RELOADED}),
     }
     if not reloads(seen, pod):
-        identity_of_pod["config"] = file
+        identity_of_pod["config"] = _text(file)
         identity_of_pod["rules"] = identity.rules(seen)
         identity_of_pod["labels"] = seen.listener.metadata.labels
     return fingerprint(identity_of_pod)
@@ -204,6 +205,10 @@ def _proxy_values(seen: Snapshot) -> dict[str, str] | None:
         return None
     data = proxy_secret.stored(seen)
     return None if data is None else {key: value.decode() for key, value in data.items()}
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(content, order="sorted").decode()
 
 
 def _containers(pod: Pod) -> list[Any]:

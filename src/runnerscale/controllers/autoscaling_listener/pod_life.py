@@ -105,21 +105,17 @@ def _restarted(seen: Snapshot, found: Pod, end: ends.End) -> Stage[Action]:
 
 
 def _watched(seen: Snapshot, found: Pod) -> Stage[Action]:
+    restarts = restarts_of(found)
+    crashing = _crashing(seen, restarts, _last_termination(seen))
     if ends.is_running(found):
-        return _running(seen, found)
+        left_s = ends.running_since_s(found) + ends.HEALTHY_AFTER_S - seen.now_s
+        proven = restarts == 0 or left_s <= 0
+        return Stage() if proven else Stage(troubles=crashing, again_s=left_s)
     created = found.metadata.creation_timestamp
     age_s = seen.now_s - parse_time(created) if created else 0.0
     if age_s < START_PATIENCE_S:
-        return Stage(again_s=START_PATIENCE_S - age_s)
-    return Stage(troubles=(_not_started(seen, _why_not_started(found)),))
-
-
-def _running(seen: Snapshot, found: Pod) -> Stage[Action]:
-    restarts = restarts_of(found)
-    left_s = ends.running_since_s(found) + ends.HEALTHY_AFTER_S - seen.now_s
-    if restarts == 0 or left_s <= 0:
-        return Stage()
-    return Stage(troubles=_crashing(seen, restarts, _last_termination(seen)), again_s=left_s)
+        return Stage(troubles=crashing, again_s=START_PATIENCE_S - age_s)
+    return Stage(troubles=(*crashing, _not_started(seen, _why_not_started(found))))
 
 
 def _crashing(seen: Snapshot, restarts: int, termination: str) -> tuple[Trouble, ...]:

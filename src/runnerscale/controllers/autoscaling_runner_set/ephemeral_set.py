@@ -13,7 +13,7 @@ from typing import Any
 from runnerscale.api import labels as keys
 from runnerscale.api.ephemeral_runner import EphemeralRunnerSpec
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
-from runnerscale.api.fingerprint import fingerprint, same
+from runnerscale.api.fingerprint import fingerprint
 from runnerscale.api.values import as_body
 from runnerscale.controllers.autoscaling_runner_set.outdated import is_outdated
 from runnerscale.controllers.autoscaling_runner_set.snapshot import (
@@ -131,13 +131,14 @@ def _patch(seen: Snapshot, found: EphemeralRunnerSet) -> Body:
     if not applicable:
         wished = spec_now  # the last good one
     spec: Body = {}
-    if not same(spec_now, wished):
-        spec["ephemeralRunnerSpec"] = merge_diff(as_body(spec_now), as_body(wished))
+    changes = merge_diff(as_body(spec_now), as_body(wished))
+    if changes:
+        spec["ephemeralRunnerSpec"] = changes
     block_now = found.spec.ephemeral_runner_metadata
     block = seen.runner_set.spec.ephemeral_runner_metadata
-    if not same(block_now, block):
-        before, after = as_body(block_now) or {}, as_body(block)
-        spec["ephemeralRunnerMetadata"] = merge_diff(before, after) if block else None
+    spec |= merge_diff(
+        {"ephemeralRunnerMetadata": as_body(block_now)}, {"ephemeralRunnerMetadata": as_body(block)}
+    )
     metadata = _metadata(seen, wished)
     changed = metadata_patch(
         found.metadata, labels=metadata["labels"], annotations=metadata["annotations"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AutoscalingListener, AutoscalingListenerSpec
-from runnerscale.api.fingerprint import fingerprint, same
+from runnerscale.api.fingerprint import fingerprint
 from runnerscale.api.names import listener_name
 from runnerscale.api.values import LocalObjectReference, as_body
 from runnerscale.controllers.autoscaling_runner_set.ephemeral_set import labels
@@ -108,8 +108,9 @@ def _patch(seen: Snapshot, kept: AutoscalingListener) -> Body:
         return {}
     wished = _spec(seen, kept)
     patch: Body = {}
-    if not same(kept.spec, wished):
-        patch["spec"] = merge_diff(as_body(kept.spec), as_body(wished))
+    changes = merge_diff(as_body(kept.spec), as_body(wished))
+    if changes:
+        patch["spec"] = changes
     metadata = _metadata(seen)
     changed = metadata_patch(
         kept.metadata, labels=metadata["labels"], annotations=metadata["annotations"]

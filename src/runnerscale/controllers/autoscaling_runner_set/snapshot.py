@@ -388,7 +388,11 @@ def _learn_object(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
     if isinstance(answer, Trouble):
         return replace(seen, refused=(*seen.refused, answer))
     if isinstance(answer, AutoscalingRunnerSet):
-        return replace(seen, runner_set=answer)
+        known = seen.known
+        if known.checked_generation == (seen.meta.generation or 0):
+            # Our own write: what GitHub was compared with is what the object now says.
+            known = replace(known, checked_generation=answer.metadata.generation or 0)
+        return replace(seen, runner_set=answer, known=known)
     match action:
         case CreateSet() | PatchSet() | DeleteSet():
             name = action.name if not isinstance(action, CreateSet) else seen.name
