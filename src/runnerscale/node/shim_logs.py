@@ -47,10 +47,10 @@ class LogFile:
         self._append(parts)
 
     def close(self) -> None:
-        """Write out unfinished lines."""
+        """Write out unfinished lines, as such: a reader gets what the container wrote."""
         for stream, rest in self._open.items():
             if rest:
-                self._append([self._head(stream) + b"F " + rest + b"\n"])
+                self._append([self._head(stream) + b"P " + rest + b"\n"])
         self._open = {"stdout": b"", "stderr": b""}
 
     def _append(self, parts: list[bytes]) -> None:

@@ -137,7 +137,7 @@ def test_streams_are_kept_apart_and_lines_whole(tmp_path: Path) -> None:
     sink.write("stderr", b"bad\n")
     sink.write("stdout", b"e\ntwo\nthr")
     sink.close()
-    assert LogReader(tmp_path).read(LogRequest()) == b"bad\none\ntwo\nthr\n"
+    assert LogReader(tmp_path).read(LogRequest()) == b"bad\none\ntwo\nthr"
 
 
 def test_a_long_line_is_stored_in_parts_and_read_as_one(tmp_path: Path) -> None:
