@@ -114,7 +114,10 @@ class AzureVaults:
             remedy = "Use the image that has them, or install runnerscale[azure]"
             raise PlaceTrouble(Reason.VAULT_FAILED, happened, remedy) from error
         except Exception as error:  # noqa: BLE001 - such as a certificate that cannot be read
-            raise _trouble(error, f"the client of the vault {vault.url}") from None
+            what = f"the certificate {vault.certificate_path} cannot be used"
+            happened = f"{what} for the vault {vault.url} ({type(error).__name__})"
+            remedy = "Give a PEM or PKCS#12 file with certificate and RSA key, without password"
+            raise PlaceTrouble(Reason.VAULT_FAILED, happened, remedy) from None
         self._clients[vault, proxies] = _Open(client, now_s + CLIENT_KEPT_S)
         return client
 
