@@ -125,7 +125,7 @@ class ActionsService:
         Raises:
             ScaleSetError: of the class that the answer deserves.
         """
-        connection = await self._connection(call, deadline, None)
+        connection = self._tokens.current() or await self._connection(call, deadline, None)
         request, settled = await self._exchange(call, connection, deadline)
         if settled.response.status == 401 and call.token is None:
             renewed = await self._connection(call, deadline, connection)

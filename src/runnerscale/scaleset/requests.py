@@ -9,6 +9,8 @@ Pure. Contract: github-service-and-listener 2.1-2.14.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -67,15 +69,15 @@ def actions_request(
 
 def actions_url(tenant_url: str, path: str, query: Mapping[str, str]) -> str:
     """`path` below the tenant's URL; the tenant's own query stays, `query` wins over it."""
-    tenant, relative = urlsplit(tenant_url), urlsplit(path)
-    members = dict(parse_qsl(tenant.query, keep_blank_values=True))
-    members |= dict(parse_qsl(relative.query, keep_blank_values=True))
+    tenant = _tenant(tenant_url)
+    path, _, own_query = path.partition("?")
+    members = dict(tenant.query)
+    members |= parse_qsl(own_query, keep_blank_values=True)
     members |= query
     if not members.get("api-version"):
         members["api-version"] = API_VERSION
-    joined = f"{tenant.path.rstrip('/')}/{relative.path.lstrip('/')}"
     encoded = urlencode(sorted(members.items()), quote_via=quote, safe="")
-    return urlunsplit((tenant.scheme, tenant.netloc, joined, encoded, ""))
+    return f"{tenant.base}/{path.lstrip('/')}?{encoded}"
 
 
 def create_scale_set_body(
@@ -146,6 +148,21 @@ def acknowledge_request(
     path = f"{url.path.rstrip('/')}/{message_id}"
     target = urlunsplit((url.scheme, url.netloc, path, url.query, ""))
     return Request("DELETE", target, _headers("Bearer", token.reveal(), agent))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tenant:
+    """A tenant's URL taken apart; `base` ends without a slash."""
+
+    base: str
+    query: tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=256)  # asked for with every request; a process has few tenants
+def _tenant(url: str) -> _Tenant:
+    parts = urlsplit(url)
+    base = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+    return _Tenant(base, tuple(parse_qsl(parts.query, keep_blank_values=True)))
 
 
 def _headers(

@@ -93,6 +93,13 @@ class Tokens:
         self._renewed_s = float("-inf")
         self._skew_s = 0.0  # GitHub's clock minus ours
 
+    def current(self) -> Connection | None:
+        """The one we have, if it is good for at least another minute."""
+        found = self._connection
+        if found is not None and self._clock.monotonic_s() < found.due_s:
+            return found
+        return None
+
     async def connection(self) -> Connection:
         """One that is good for at least another minute.
 
@@ -100,10 +107,7 @@ class Tokens:
             CredentialsRefused, Refused: GitHub does not let us in, for good.
             Unavailable, RateLimited, BadAnswer: it could not be found out.
         """
-        current = self._connection
-        if current is not None and self._clock.monotonic_s() < current.due_s:
-            return current
-        return await self._refreshed()
+        return self.current() or await self._refreshed()
 
     async def renewed(self, refused: Connection) -> Connection:
         """Another than `refused`, whose token the service has just turned down.

@@ -8,6 +8,7 @@ Pure. Contract: github-service-and-listener 2.1.
 
 import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from runnerscale import __version__
 
@@ -31,6 +32,7 @@ class SystemInfo:
         return replace(self, scale_set_id=scale_set_id) if scale_set_id else self
 
 
+@lru_cache(maxsize=1024)  # asked for with every request; a process has few scale sets
 def user_agent(info: SystemInfo) -> str:
     """The header's value."""
     return _json(
