@@ -12,6 +12,7 @@ import structlog
 from aiohttp import web
 
 from runnerscale.apiserver.authentication import Authenticator, service_account_user
+from runnerscale.apiserver.control import CONTROL_PATH, FaultControl
 from runnerscale.apiserver.documents import Documents
 from runnerscale.apiserver.endpoints import Answer, Call, Endpoints
 from runnerscale.apiserver.failures import (
@@ -32,7 +33,7 @@ from runnerscale.apiserver.metrics import ServerMetrics
 from runnerscale.apiserver.paths import Request, is_true, parse_request
 from runnerscale.apiserver.pod_logs import PodLogs
 from runnerscale.apiserver.rbac import Ask, Authorizer, User, denial
-from runnerscale.apiserver.record import encode_json
+from runnerscale.apiserver.record import Record, encode_json
 from runnerscale.apiserver.rendering import EventRenderer, form_of
 from runnerscale.apiserver.store import Store, StoreError
 from runnerscale.apiserver.watching import Watches, WatchOptions
@@ -73,6 +74,7 @@ class Parts:
     clock: Clock
     random: Random
     observer: Callable[[Served], None] | None = None
+    control: FaultControl | None = None
 
 
 class Dropped(Exception):
@@ -149,6 +151,8 @@ class Handler:
         if parts.faults.rules:
             rule = await self._fault(http, request, user)
         if not request.is_resource:
+            if parts.control is not None and request.path.startswith(CONTROL_PATH):
+                return _answered(parts.control.answer(request, await _reader(http)()))
             return self._document(http, request)
         if request.verb == "watch":
             return await self._watch(http, request)
@@ -194,10 +198,11 @@ class Handler:
         kind = parts.endpoints.kind_of(request)
         selection = select(kind, request.namespace, query)
         renderer = EventRenderer(kind, form_of(http.headers.get("Accept", ""), query))
-        options = self._watch_options(query)
-        initial = parts.lists.records(selection) if options.version is None else []
-        if query.get("sendInitialEvents") == "false" and options.version is None:
-            initial = []
+        options, from_now = self._watch_options(query)
+        initial: list[Record] = []
+        if from_now and query.get("sendInitialEvents") != "false":
+            # State and version are of one moment: no await may come between them.
+            initial = parts.lists.records(selection)
         response = web.StreamResponse(headers=JSON_HEADERS)
         response.enable_chunked_encoding()
         parts.metrics.watch_started(request)
@@ -214,11 +219,13 @@ class Handler:
             parts.metrics.watch_ended(request)
         return response
 
-    def _watch_options(self, query: dict[str, str]) -> WatchOptions:
+    def _watch_options(self, query: dict[str, str]) -> tuple[WatchOptions, bool]:
+        """How to watch, and whether to begin with the present state."""
         parts = self._parts
         asked = query.get("resourceVersion") or ""
         initial = is_true(query.get("sendInitialEvents")) if "sendInitialEvents" in query else False
-        version = None if asked in ("", "0") or initial else parse_version(asked)
+        from_now = asked in ("", "0") or initial
+        version = parts.store.version if from_now else parse_version(asked)
         if asked.isdigit() and int(asked) > parts.store.version:
             raise too_large_version(int(asked), parts.store.version)
         text = query.get("timeoutSeconds") or ""
@@ -228,7 +235,7 @@ class Handler:
         bookmarks = (
             is_true(query.get("allowWatchBookmarks")) if "allowWatchBookmarks" in query else False
         )
-        return WatchOptions(version, timeout_s, bookmarks, initial and bookmarks)
+        return WatchOptions(version, timeout_s, bookmarks, initial and bookmarks), from_now
 
     async def _log(self, http: web.Request, request: Request) -> web.StreamResponse:
         parts = self._parts

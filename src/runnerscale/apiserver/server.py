@@ -24,6 +24,7 @@ from runnerscale.apiserver.admission import Admission, Hook, bootstrap_objects
 from runnerscale.apiserver.authentication import Authenticator, Identity
 from runnerscale.apiserver.builtin_kinds import builtin_kinds
 from runnerscale.apiserver.certificates import ensure_certificates
+from runnerscale.apiserver.control import FaultControl
 from runnerscale.apiserver.credentials import (
     IdentityRequest,
     ensure_identities,
@@ -31,7 +32,7 @@ from runnerscale.apiserver.credentials import (
     kubeconfig_of,
     write_kubeconfig,
 )
-from runnerscale.apiserver.custom_kinds import CustomKinds
+from runnerscale.apiserver.custom_kinds import BadDefinition, CustomKinds
 from runnerscale.apiserver.deletion import Deletion
 from runnerscale.apiserver.documents import Documents
 from runnerscale.apiserver.endpoints import Endpoints
@@ -98,6 +99,7 @@ class ApiServer:
         admission_hook: Hook | None = None,
         observer: Callable[[Served], None] | None = None,
         metrics: CollectorRegistry | None = None,
+        fault_control: bool = False,
     ) -> None:
         """Put the parts together; nothing is read or started before the app starts.
 
@@ -112,6 +114,7 @@ class ApiServer:
             admission_hook: stands for webhooks; see `admission.py`.
             observer: is told of every answered request (audit).
             metrics: counters go there and are served at /metrics.
+            fault_control: whoever may do everything can also order faults over HTTP.
         """
         self.store = store
         self.registry = Registry(builtin_kinds())
@@ -156,6 +159,7 @@ class ApiServer:
                 clock=clock,
                 random=random,
                 observer=observer,
+                control=FaultControl(self.faults, self) if fault_control else None,
             )
         )
         self.app = web.Application(client_max_size=BODY_BYTES_MAX)
@@ -284,6 +288,7 @@ class ApiServerOptions:
     metrics: CollectorRegistry | None = None
     observer: Callable[[Served], None] | None = None
     on_ready: Callable[[Serving], None] | None = None
+    fault_control: bool = False  # POST /faults for system:masters, see `control.py`
 
 
 async def run_api_server(options: ApiServerOptions, *, clock: Clock, random: Random) -> None:
@@ -319,8 +324,12 @@ async def run_api_server(options: ApiServerOptions, *, clock: Clock, random: Ran
         node_token=options.node_token,
         observer=options.observer,
         metrics=options.metrics,
+        fault_control=options.fault_control,
     )
-    serving = await server.serve(options.host, options.port, certificates.server_context())
+    try:
+        serving = await server.serve(options.host, options.port, certificates.server_context())
+    except BadDefinition as error:
+        raise CannotServe(str(error)) from None
     try:
         where = options.kubeconfig_dir or folder / "kubeconfigs"
         for identity in identities:

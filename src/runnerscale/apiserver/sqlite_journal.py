@@ -139,7 +139,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # secrets are in it
         os.close(fd)
-        return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1)
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.2)
     except (OSError, sqlite3.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise StoreError(

@@ -28,7 +28,7 @@ INITIAL_END = "k8s.io/initial-events-end"
 class WatchOptions:
     """How to watch."""
 
-    version: int | None  # None: begin with what is there now
+    version: int  # from here on; the version of `initial`, if that is given
     timeout_s: float
     bookmarks: bool = False
     initial_events_end: bool = False  # a bookmark says when the initial state was sent
@@ -72,7 +72,7 @@ class Watches:
     ) -> AsyncIterator[list[tuple[str, bytes]]]:
         """Batches of (event type, line), until time is up.
 
-        `initial`: the state to begin with, at `store.version`, for a watch without a version.
+        `initial`: the state at `options.version`, for a watch that begins with it.
         """
         self._count += 1
         number, handle = self._count, _Handle(selection.kind.resource)
@@ -92,7 +92,7 @@ class Watches:
     ) -> AsyncIterator[list[tuple[str, bytes]]]:
         kind = selection.kind
         changes = self._store.table(kind.resource, kind.selectable).log
-        version = self._store.version if options.version is None else options.version
+        version = options.version
         await self._store.settled(version)
         end_s = self._clock.monotonic_s() + options.timeout_s
         position = changes.position_after(version)
