@@ -31,8 +31,7 @@ WRITTEN_MAX = 4096  # Events whose counts can still be raised
 WRITTEN_AGE_MAX_S = 50 * 60.0  # the API server forgets Events after an hour
 WRITES_PER_S = 10.0
 BURST = 25
-# A wait too short to move a virtual clock would be repeated for ever.
-ROUNDING = 1e-6
+WAIT_MIN_S = 0.001  # a wait too short to move a clock would be repeated for ever
 FORBIDDEN_PAUSE_S = 600.0
 CALL_TIMEOUT_S = 10.0
 
@@ -117,8 +116,8 @@ class EventRecorder:
             now_s = self._clock.monotonic_s()
             tokens = min(float(BURST), tokens + (now_s - then_s) / self._pause_s)
             then_s = now_s
-            if tokens < 1.0 - ROUNDING:
-                await self._clock.sleep((1.0 - tokens) * self._pause_s)
+            if tokens < 1.0:
+                await self._clock.sleep(max(WAIT_MIN_S, (1.0 - tokens) * self._pause_s))
                 continue
             tokens -= 1.0
             await self._write_next()
