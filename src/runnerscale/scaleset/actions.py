@@ -199,13 +199,10 @@ class ActionsService:
     async def _in_time(self, call: Call, deadline: Deadline) -> AsyncIterator[None]:
         """The tokens' own time is longer than a call may have."""
         left_s = deadline.left_s()
-        scope = asyncio.timeout(left_s)
         try:
-            async with scope:
+            async with asyncio.timeout(left_s):
                 yield
         except TimeoutError as error:
-            if not scope.expired():
-                raise
             request = Request(call.method, self.config_url.api_url("/actions/runner-registration"))
             raise late_failure(
                 request, call.subject, attempts=0, sent=False, timeout_s=left_s

@@ -103,11 +103,6 @@ class Attempts:
         self._credential = credential
         self._policy = policy
 
-    @property
-    def policy(self) -> RetryPolicy:
-        """How often and how patiently calls are tried."""
-        return self._policy
-
     async def send(
         self, request: Request, subject: Subject, *, manner: Manner, deadline: Deadline
     ) -> Settled:
@@ -119,12 +114,10 @@ class Attempts:
         """
         course = _Course(request, subject, manner, deadline, deadline.left_s())
         try:
-            async with deadline.timeout() as scope:
+            async with deadline.timeout():
                 return await self._settle(course)
         except TimeoutError:
-            if not scope.expired():
-                raise
-        raise self._failure(course)
+            raise self._failure(course) from None
 
     async def _settle(self, course: _Course) -> Settled:
         host = _host(course.request.url)

@@ -302,12 +302,7 @@ class MessageSession:
         if session is not None:
             return session
         async with self._renewing:
-            if self._session is None:
-                self._adopt(await self._opened(deadline))
-            if self._session is None:  # closed while it was opened
-                self._require_open()
-                raise AssertionError("an adopted session is there, or we are closed")
-            return self._session
+            return self._session or self._adopted(await self._opened(deadline))
 
     async def _renewed(self, used: Session, deadline: Deadline) -> Session:
         """Another than `used`, whose token is spent: refreshed, or else opened anew."""
@@ -334,7 +329,7 @@ class MessageSession:
         )
         return await self._service.call(call, decode_session, deadline)
 
-    def _adopt(self, session: Session) -> None:
+    def _adopted(self, session: Session) -> Session:
         self._generation += 1
         if self._generation > 1:
             self._cursor_max = 0
@@ -347,6 +342,7 @@ class MessageSession:
             session_id=session.id,
             generation=self._generation,
         )
+        return session
 
     def _lose(self, session: Session) -> None:
         if self._session is session:

@@ -40,6 +40,7 @@ from runnerscale.scaleset.proxy import (
         ("10.0.0.1:80", "10.0.0.1", 443, False),
         ("a, b ,, example.com ", "example.com", 443, True),
         ("nonsense/99", "example.com", 443, False),
+        ("nonsense/99", "10.0.0.1", 443, False),
         ("", "localhost", 443, True),
         ("", "127.0.0.1", 443, True),
         ("", "127.8.9.1", 443, True),

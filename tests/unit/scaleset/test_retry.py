@@ -463,3 +463,23 @@ async def test_a_403_without_a_rate_limit_is_a_refusal() -> None:
     with pytest.raises(CredentialsRefused, match="Resource not accessible"):
         await client_of(stub).get_runner(5)
     assert issubclass(CredentialsRefused, Refused)
+
+
+def test_who_waits_for_a_place_heeds_a_pause_asked_for_meanwhile(run_virtual: Any) -> None:
+    async def work() -> None:
+        clock = LoopClock(1_800_000_000)
+        times: list[float] = []
+
+        async def actions(seen: Seen) -> Response:
+            times.append(round(clock.monotonic_s()))
+            await asyncio.sleep(1)
+            return reply(429, retry_after="20") if len(times) == 1 else OK
+
+        limits = HostLimits(clock, concurrency_per_host=1)
+        client = client_of(Stub(clock, actions), limits=limits)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(client.get_runner(1))
+            group.create_task(client.get_runner(2))
+        assert times == [0, 21, 22]
+
+    run_virtual(work())

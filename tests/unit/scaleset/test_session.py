@@ -732,6 +732,29 @@ def test_a_session_whose_opening_is_cancelled_is_given_back(
     run_virtual(work())
 
 
+def test_a_session_opened_by_an_acknowledgement_while_closing_is_given_back(
+    run_virtual: Any,
+) -> None:
+    async def work() -> None:
+        queue = Queue(acknowledge=lambda seen: reply(404), refresh=lambda seen: reply(404))
+        session = virtual(queue)
+        await session.__aenter__()
+
+        async def slowly(seen: Seen) -> Response:
+            await asyncio.sleep(3)
+            return queue.created(seen)
+
+        queue.create = slowly
+        acknowledging = asyncio.create_task(session.acknowledge(1))
+        await asyncio.sleep(1)
+        await session.close()
+        with pytest.raises(SessionLost, match="is closed"):
+            await acknowledging
+        assert queue.of("delete")[-1].path.endswith("/session-2")
+
+    run_virtual(work())
+
+
 def test_closing_waits_for_the_session_that_a_poll_is_just_opening(run_virtual: Any) -> None:
     async def work() -> None:
         queue = Queue(poll=lambda seen: reply(404))

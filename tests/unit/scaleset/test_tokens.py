@@ -5,6 +5,7 @@ from typing import Any
 import jwt as pyjwt
 import pytest
 
+from runnerscale.core.clock import LoopClock
 from runnerscale.scaleset.credentials import app_credentials, personal_access_token
 from runnerscale.scaleset.errors import (
     BadAnswer,
@@ -287,6 +288,26 @@ async def test_who_started_a_refresh_may_give_up_without_harm_to_the_others() ->
     gate.set()
     assert (await second).id == 1
     assert rest_paths(stub).count(REGISTER) == 1
+
+
+def test_a_call_does_not_wait_for_tokens_longer_than_it_has(run_virtual: Any) -> None:
+    async def work() -> None:
+        stub = Stub(LoopClock(1_800_000_000), answering)
+
+        async def slowly(seen: Seen) -> Any:
+            await asyncio.sleep(20)
+            return stub.registered()
+
+        stub.rest[REGISTER] = slowly
+        client = client_of(stub)
+        with pytest.raises(Unavailable, match="no answer within the 5 s") as caught:
+            await client.get_runner_group("g", timeout_s=5)
+        assert not caught.value.sent
+        # The refresh went on, and serves the next call.
+        await client.get_runner_group("g", timeout_s=16)
+        assert rest_paths(stub).count(REGISTER) == 1
+
+    run_virtual(work())
 
 
 async def test_closing_the_client_ends_a_refresh_with_an_error_for_who_waits() -> None:
