@@ -14,7 +14,6 @@ from runnerscale.fake_github.operations import resolve
 from runnerscale.fake_github.options import HostedBackend
 from runnerscale.fake_github.refusals import Refused
 
-
 BROKER = "broker.actions.githubusercontent.com"
 PIPELINES = "pipelinesghubeus1.actions.githubusercontent.com"
 
