@@ -11,6 +11,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(ROOT / "tools"))
+
+import behaviours  # noqa: E402 - the path comes first
+import command_help  # noqa: E402 - the path comes first
 
 from runnerscale.api import crds, phase, reasons  # noqa: E402 - the path comes first
 
@@ -47,7 +51,23 @@ def between(path: Path, mark: str, text: str) -> str:
     return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
-SOURCES: tuple[Callable[[], dict[Path, str]], ...] = (crd_files, architecture, troubleshooting)
+def behaviour_page() -> dict[Path, str]:
+    """Which test proves which behaviour."""
+    return {Path("docs/behaviours.md"): behaviours.render(behaviours.collect())}
+
+
+def commands() -> dict[Path, str]:
+    """Every command's own help."""
+    return {Path("docs/commands.md"): command_help.render()}
+
+
+SOURCES: tuple[Callable[[], dict[Path, str]], ...] = (
+    crd_files,
+    architecture,
+    troubleshooting,
+    behaviour_page,
+    commands,
+)
 
 
 def main() -> int:

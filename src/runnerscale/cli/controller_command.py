@@ -78,7 +78,6 @@ def controller_options(arguments: Sequence[str], environ: Mapping[str, str]) -> 
         metrics_addr=read["metrics-addr"],
         probe_addr=read["health-probe-bind-address"],
         excluded_label_prefixes=tuple(read["exclude-label-propagation-prefix"]),
-        force_ghes="GITHUB_ACTIONS_FORCE_GHES" in environ,
     )
 
 

@@ -107,9 +107,9 @@ def crds(*, output: Path | None = None) -> int:
     output
         A folder to write one file for each kind into, instead of printing.
     """
-    from runnerscale.api.crds import crd_files
+    from runnerscale.api.crds import crd_documents, file_name, render_yaml
 
-    files = crd_files()
+    files = {file_name(document): render_yaml(document) for document in crd_documents()}
     if output is None:
         print("---\n".join(files.values()), end="")
         return 0
