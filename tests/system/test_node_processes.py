@@ -17,7 +17,7 @@ import pytest
 import runnerscale
 from runnerscale.core.bounded import run_bounded
 from runnerscale.core.clock import SystemClock
-from runnerscale.node.attempt_files import NodeFolder, StartingRecord
+from runnerscale.node.attempt_files import NodeFolder, PodRecord, StartingRecord
 from runnerscale.node.config import MountMode, NodeConfig
 from runnerscale.node.process_identity import boot_id, open_process, start_ticks
 from runnerscale.node.processes import (
@@ -32,6 +32,7 @@ from runnerscale.node.processes import (
 from runnerscale.node.system_processes import ShimProcess, SystemProcesses
 
 POD = PodRef("jobs", "one", "uid-1")
+WHOSE = PodRecord("jobs", "one", "uid-1")
 ENV = {"PATH": os.environ["PATH"]}
 MODES = [MountMode.NAMESPACE, MountMode.REWRITE]
 
@@ -236,7 +237,7 @@ async def test_an_announced_start_that_no_shim_claimed_never_happens(
     await here.admit(POD, grace_s=5)
     folder = NodeFolder(tmp_path / "node")
     attempt = folder.new_attempt(POD.uid, "runner")
-    attempt.begin(StartingRecord(boot_id(), 1.0))
+    attempt.begin(StartingRecord(boot_id(), 1.0, WHOSE))
     found = (await here.recover())[0].containers["runner"]
     assert found.attempts == 0
     # A shim that comes late finds it taken and starts nothing.
@@ -251,7 +252,7 @@ async def test_a_start_before_a_reboot_counts_as_started(machine: Make, tmp_path
     here = machine()
     await here.admit(POD, grace_s=5)
     attempt = NodeFolder(tmp_path / "node").new_attempt(POD.uid, "runner")
-    attempt.begin(StartingRecord("another boot", 1.0))
+    attempt.begin(StartingRecord("another boot", 1.0, WHOSE))
     found = (await here.recover())[0].containers["runner"]
     assert found.attempts == 1
     assert found.latest is not None

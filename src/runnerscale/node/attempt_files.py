@@ -1,5 +1,8 @@
 """What the node keeps on disk about its pods, so that a killed agent loses nothing.
 
+Files outlive processes without further ado; only `starting.json` must outlive a power failure
+too, because what it announces may be good for one use.
+
     pods/<uid>/pod.json                         whose folder this is, and its grace period
     pods/<uid>/volumes/<volume>/                what the containers see at their mount paths
     pods/<uid>/work/<container>/                the working folder, kept between attempts
@@ -38,10 +41,11 @@ class PodRecord(msgspec.Struct, frozen=True):
 
 
 class StartingRecord(msgspec.Struct, frozen=True):
-    """`starting.json`."""
+    """`starting.json`: enough to know after a power failure whose attempt this was."""
 
     boot_id: str
     at_s: float
+    pod: PodRecord
     earlier: int = 0  # how often the container was started before
 
 
@@ -87,14 +91,15 @@ class AttemptFolder:
     def begin(self, record: StartingRecord) -> None:
         """Make it, durably: from here on it may have started."""
         self.path.mkdir(parents=True, mode=0o700)
-        write_durably(self.path / "starting.json", record)
-        sync_folder(self.path)
-        sync_folder(self.path.parent)
+        write_record(self.path / "starting.json", record, durably=True)
+        # Up to `pods/`: the first costs a write to the disk, the others mostly nothing.
+        for folder in (self.path, *list(self.path.parents)[:4]):
+            sync_folder(folder)
 
     def take(self, at_s: float) -> bool:
         """Make sure that it never starts; False: a shim has it."""
         mine = self.path / "claimed.agent"
-        write_durably(mine, ClaimedRecord(0, 0, at_s))
+        write_record(mine, ClaimedRecord(0, 0, at_s))
         try:
             os.link(mine, self.path / "claimed")
         except FileExistsError:
@@ -134,7 +139,7 @@ class AttemptFolder:
 
     def note_lost(self, record: ExitRecord) -> None:
         """Nobody was there to see how it ended: from now on this is how."""
-        write_durably(self.path / "exit.json", record)
+        write_record(self.path / "exit.json", record)
 
 
 class NodeFolder:
@@ -183,22 +188,28 @@ class NodeFolder:
         return sorted(path.name for path in entries(self.pod(uid) / "containers"))
 
     def admit(self, pod: PodRef, grace_s: int) -> None:
-        """Make the pod's folder, durably."""
+        """Make the pod's folder."""
         folder = self.pod(pod.uid)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_durably(
-            folder / "pod.json", PodRecord(pod.namespace, pod.name, pod.uid, grace_s=grace_s)
-        )
-        sync_folder(folder)
-        sync_folder(self.pods)
+        record = PodRecord(pod.namespace, pod.name, pod.uid, grace_s=grace_s)
+        write_record(folder / "pod.json", record)
 
     def record(self, uid: str) -> PodRecord | None:
-        """Whose folder this is."""
-        return read_record(self.pod(uid) / "pod.json", PodRecord)
+        """Whose folder this is; None: not a pod's."""
+        record = read_record(self.pod(uid) / "pod.json", PodRecord)
+        if record is not None:
+            return record
+        # The power failed before that file was on the disk; what was started is.
+        for container in self.containers(uid):
+            for attempt in self.attempts(uid, container):
+                begun = attempt.starting()
+                if begun is not None:
+                    return begun.pod
+        return None
 
     def admitted(self) -> list[PodRecord]:
-        """Every pod with a folder; a folder without a readable record is not a pod's."""
-        records = (read_record(path / "pod.json", PodRecord) for path in entries(self.pods))
+        """Every pod with a folder."""
+        records = (self.record(path.name) for path in entries(self.pods))
         return [record for record in records if record is not None]
 
     def remove(self, uid: str) -> None:
@@ -216,14 +227,16 @@ class NodeFolder:
         _remove_tree(self.path / "removed")
 
 
-def write_durably(path: Path, record: msgspec.Struct) -> None:
-    """One file, whole or not at all, on the disk when this returns."""
+def write_record(path: Path, record: msgspec.Struct, *, durably: bool = False) -> None:
+    """One file, whole or not at all; `durably`: on the disk when this returns."""
     temporary = path.with_name(path.name + ".new")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(msgspec.json.encode(record))
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        os.write(handle, msgspec.json.encode(record))
+        if durably:
+            os.fsync(handle)
+    finally:
+        os.close(handle)
     temporary.replace(path)
 
 

@@ -146,7 +146,7 @@ class ProcessStarter(Protocol):
         ...
 
     async def admit(self, pod: PodRef, *, grace_s: int) -> None:
-        """Make the pod's folder, durably: from now on `recover` knows it. May be repeated."""
+        """Make the pod's folder: from now on `recover` knows it. May be repeated."""
         ...
 
     async def write_volume(

@@ -121,7 +121,7 @@ def claim(folder: str) -> bool:
     temporary = f"{folder}/claimed.{os.getpid()}"
     record = {"shim_pid": os.getpid(), "ticks": start_ticks(), "at_s": time.time()}
     try:
-        write_durably(temporary, record)
+        write_file(temporary, record)
         os.link(temporary, f"{folder}/claimed")
     except OSError:
         return False
@@ -139,15 +139,14 @@ def start_ticks() -> int:
 def write_record(folder: str, name: str, record: Json) -> None:
     """One file, whole or not at all."""
     temporary = f"{folder}/{name}.new"
-    write_durably(temporary, record)
+    write_file(temporary, record)
     os.replace(temporary, f"{folder}/{name}.json")
 
 
-def write_durably(path: str, record: Json) -> None:
+def write_file(path: str, record: Json) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.write(file, json.dumps(record).encode())
-        os.fsync(file)
     finally:
         os.close(file)
 

@@ -223,7 +223,11 @@ class SystemProcesses:
 
     def _begin(self, spec: ProcessSpec) -> AttemptFolder:
         attempt = self._folder.new_attempt(spec.pod.uid, spec.container)
-        attempt.begin(StartingRecord(self._boot_id, self._clock.now_s(), earlier=spec.earlier))
+        pod = self._folder.record(spec.pod.uid) or PodRecord(
+            spec.pod.namespace, spec.pod.name, spec.pod.uid
+        )
+        now_s = self._clock.now_s()
+        attempt.begin(StartingRecord(self._boot_id, now_s, pod, earlier=spec.earlier))
         (attempt.path / "root").mkdir()
         self._folder.prune(spec.pod.uid, spec.container)
         return attempt

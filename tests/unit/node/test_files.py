@@ -11,9 +11,10 @@ from runnerscale.node.attempt_files import (
     AttemptFolder,
     ExitRecord,
     NodeFolder,
+    PodRecord,
     StartingRecord,
     exit_status,
-    write_durably,
+    write_record,
 )
 from runnerscale.node.log_files import LogReader, LogRequest, parse_line
 from runnerscale.node.processes import PodRef, VolumeFile
@@ -21,7 +22,7 @@ from runnerscale.node.shim_logs import PART_MAX_BYTES, LogFile
 from runnerscale.node.volume_files import write_volume
 
 POD = PodRef("jobs", "one", "uid-1")
-BEGUN = StartingRecord("boot", 1.0)
+BEGUN = StartingRecord("boot", 1.0, PodRecord("jobs", "one", "uid-1", grace_s=9))
 
 
 # --- volumes ------------------------------------------------------------------------------------
@@ -111,6 +112,16 @@ def test_a_pod_is_known_once_it_is_admitted_and_forgotten_once_removed(tmp_path:
     folder.remove(POD.uid)  # may be repeated
 
 
+def test_a_pod_whose_record_was_lost_with_the_power_is_known_by_what_it_started(
+    tmp_path: Path,
+) -> None:
+    folder = NodeFolder(tmp_path)
+    folder.admit(POD, 9)
+    folder.new_attempt(POD.uid, "runner").begin(BEGUN)
+    (folder.pod(POD.uid) / "pod.json").write_bytes(b"")
+    assert [(r.name, r.grace_s) for r in folder.admitted()] == [("one", 9)]
+
+
 def test_a_torn_record_is_none(tmp_path: Path) -> None:
     made = attempt(tmp_path)
     (made.path / "exit.json").write_text('{"code": ')
@@ -124,7 +135,7 @@ def test_the_agents_own_reason_counts_only_when_its_kill_ended_the_container(
     assert exit_status(killed, "OOMKilled").reason == "OOMKilled"
     assert exit_status(killed, "").reason == ""
     assert exit_status(ExitRecord(0), "OOMKilled").reason == ""
-    write_durably(tmp_path / "exit.json", killed)
+    write_record(tmp_path / "exit.json", killed)
     assert AttemptFolder(tmp_path).ended() == killed
 
 
