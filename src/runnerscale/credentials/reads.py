@@ -93,7 +93,7 @@ class Reads(Generic[V]):
         found: Reading[V | Exception]
         try:
             found = Reading(await read(), now_s())
-        except Exception as error:  # the kinds are told apart right below
+        except Exception as error:  # nothing is swallowed: told apart right below
             if self._is_passing(error) and before and not isinstance(before.value, Exception):
                 log.warning("not read again, the last value stands", what=key, error=str(error))
                 found = Reading(before.value, before.at_s, now_s() + FAILURE_KEPT_S)
