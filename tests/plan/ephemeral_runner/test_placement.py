@@ -81,7 +81,9 @@ def test_it_is_made_again_with_the_same_config_because_nothing_started() -> None
     noted = seen(replace(PENDING, failures=("pod-1",), reason="PodRefusedByNode"), OUT_OF_CPU)
     back = told(noted, DeletePod(REF, "pod-1", grace_s=0), Said.GONE)
     assert back.hand.pod is PodPast.RETURNED
-    assert plan(back).again_s == 5
+    waits = plan(back)
+    assert (waits.again_s, waits.actions) == (5, ())
+    assert reasons(waits.troubles) == ["PodRefusedByNode"]
     later = replace(back, now_s=NOW_S + 5)
     (create,) = [a for a in plan(later).actions if isinstance(a, CreatePod)]
     made = told(later, create, Done("13", uid="pod-2"))

@@ -258,7 +258,7 @@ def test_a_lost_runner_with_a_job_does_not_wait_for_a_github_that_is_away() -> N
 
 
 def test_a_lost_runner_with_a_job_but_without_an_id_is_evidence() -> None:
-    assert verdict(seen(replace(NEW, has_job=True), None, Hand())) == (How.FAILED, "PodLost")
+    assert verdict(seen(replace(NEW, has_job=True), None, MADE)) == (How.FAILED, "PodLost")
 
 
 def test_a_pod_that_lives_is_not_its_business() -> None:

@@ -244,7 +244,7 @@ def test_an_idle_pod_that_github_never_heard_of_is_replaced_after_some_look_ups(
 
 
 def test_an_ended_runner_without_an_id_needs_none() -> None:
-    gone = seen(replace(NEW, has_job=True), None, Hand())
+    gone = seen(replace(NEW, has_job=True), None)
     assert look(gone) == NOTHING
     assert look(seen(FAILED)) == NOTHING
 

@@ -18,7 +18,7 @@ from runnerscale.controllers.ephemeral_runner.observe import is_its_pod, observe
 from runnerscale.controllers.ephemeral_runner.plan import plan
 from runnerscale.controllers.ephemeral_runner.pod_ended import omen_of
 from runnerscale.controllers.ephemeral_runner.pod_view import pod_view
-from runnerscale.controllers.ephemeral_runner.snapshot import PodPast, Snapshot
+from runnerscale.controllers.ephemeral_runner.snapshot import Hand, PodPast, Snapshot
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.core.clock import Clock
 from runnerscale.credentials.place import Clients
@@ -84,11 +84,14 @@ class EphemeralRunnerReconciler:
         now_s = self._clock.now_s()
         if self._watching_since_s is None:
             self._watching_since_s = now_s
+        hand = self._memory.of(uid)
+        if hand.let_go:
+            return None
         seen = observed(
             item,
             self._pods.store.get(key),
             self._owner(item),
-            hand=self._memory.of(uid),
+            hand=hand,
             now_s=now_s,
             alive=len(self._runners.store),
             watching_since_s=self._watching_since_s,
@@ -150,11 +153,14 @@ class EphemeralRunnerReconciler:
         self._runner_sets.on_change(set_changed)
 
     def _kept(self, seen: Snapshot) -> Snapshot:
-        uid = seen.runner.ref.uid
-        if seen.gone:
-            self._memory.forget(uid)
+        ref = seen.runner.ref
+        if not seen.gone:
+            self._memory.keep(ref.uid, seen.hand)
+        elif self._runners.store.get(ref.key) is not None:
+            # The cache shows it for another moment, being deleted: nothing is left to do.
+            self._memory.keep(ref.uid, Hand(let_go=True))
         else:
-            self._memory.keep(uid, seen.hand)
+            self._memory.forget(ref.uid)
         return seen
 
     def _note_pod(self, uid: str, pod: Pod) -> None:

@@ -26,7 +26,7 @@ from runnerscale.controllers.ephemeral_runner import (
     status,
 )
 from runnerscale.controllers.ephemeral_runner.actions import Action, SetFinalizers, Step
-from runnerscale.controllers.ephemeral_runner.deadlines import CONFLICT_AGAIN_S
+from runnerscale.controllers.ephemeral_runner.deadlines import AGAIN_MIN_S, CONFLICT_AGAIN_S
 from runnerscale.controllers.ephemeral_runner.snapshot import Snapshot
 from runnerscale.kube.reconcile import Plan
 
@@ -55,7 +55,8 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
         step = live(seen)
     actions = tuple(action for action in step.actions if action not in seen.failed)
     troubles = (*step.troubles, *seen.kube_troubles, *seen.last_words)
-    return Plan(actions, step.again_s, failed=bool(seen.failed), troubles=troubles)
+    again_s = None if step.again_s is None else max(step.again_s, AGAIN_MIN_S)
+    return Plan(actions, again_s, failed=bool(seen.failed), troubles=troubles)
 
 
 def live(seen: Snapshot) -> Step:

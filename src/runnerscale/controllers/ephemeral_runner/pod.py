@@ -31,6 +31,7 @@ from runnerscale.controllers.ephemeral_runner.snapshot import (
     Where,
     where,
 )
+from runnerscale.controllers.ephemeral_runner.status import told
 
 HAPPENED = "Failed to create the pod: "  # upstream's words, which dashboards look for
 
@@ -63,7 +64,8 @@ def look(seen: Snapshot) -> Step:
     if runner.runner_id == 0 or runner.runner_id != seen.registered_id:
         return NOTHING  # stored first: see `registration.py`
     refusal = hand.refusal
-    troubles = (refusal.trouble,) if refusal else ()
+    # What a node said when it refused the last pod is in the status until the next one is there.
+    troubles = (refusal.trouble,) if refusal else told(seen) * (hand.pod is PodPast.RETURNED)
     if refusal is not None and refusal.final:
         return Step(ending=Ending(How.FAILED, refusal.trouble, harmless=True))
     if hand.issued_s is None or seen.now_s - hand.issued_s >= JIT_CONFIG_RENEWED_AFTER_S:

@@ -124,6 +124,7 @@ class Hand:
     secret_gone: bool = False
     leftovers_gone: bool = False
     forced: bool = False  # the pod was deleted without grace
+    let_go: bool = False  # our finalizers were the last and are dropped: it is gone
     talk: Talk = field(default_factory=Talk)
 
 
@@ -204,10 +205,11 @@ def where(seen: Snapshot) -> Where:
     """Which stage of its life the runner's pod is in."""
     pod = seen.pod
     if pod is None or pod.gone:
-        # The id is stored before the pod is made: without it, no pod of ours ever was.
+        # The id is stored before the pod is made: without it, no pod of ours ever was. A job
+        # is no proof: GitHub may give one to a runner whose pod is still to come.
         unmade = seen.hand.pod in (PodPast.NEVER, PodPast.RETURNED)
         unmade = unmade or (seen.hand.pod is PodPast.UNKNOWN and seen.runner.runner_id == 0)
-        return Where.NOT_MADE if unmade and not seen.runner.has_job else Where.LOST
+        return Where.NOT_MADE if unmade else Where.LOST
     if pod.refused_by_node:
         return Where.REFUSED
     if pod.ended or pod.going_s is not None:
