@@ -115,12 +115,13 @@ def complete_early(state: State, now_s: float, call: Spoilt, body: bytes) -> byt
     return body
 
 
-def lie(_state: State, _now_s: float, call: Spoilt, body: bytes) -> bytes | None:
-    """The statistics claim `value` assigned jobs."""
+def lie(state: State, now_s: float, call: Spoilt, body: bytes) -> bytes | None:
+    """The statistics claim `value` assigned jobs; the next envelope tells the truth again."""
     envelope = _object(body)
     if envelope is None or not isinstance(envelope.get("statistics"), dict):
         return None
     envelope["statistics"]["totalAssignedJobs"] = int(_number(call.value, 0.0))
+    send_statistics(state, now_s, call)
     return json.dumps(envelope).encode()
 
 

@@ -301,6 +301,8 @@ def test_statistics_can_lie(run_virtual: RunVirtual) -> None:
         async with github() as client:
             message = await spoilt_message(client, "lying-statistics", value="99")
             assert message["statistics"]["totalAssignedJobs"] == 99
+            truth = (await client.poll(message["messageId"])).json
+            assert truth["statistics"]["totalAssignedJobs"] == 1
 
     run_virtual(story())
 
