@@ -80,7 +80,8 @@ class ProcessWiring:
         """The latest text of a vault item."""
         from runnerscale.credentials.vault import read_item  # heavy, and rarely needed
 
-        return await read_item(vault, name, clock=self._clock)
+        environment = proxies_in(self._environ)  # for a vault without proxies of its own
+        return await read_item(vault, name, clock=self._clock, environment=environment)
 
 
 def run_listener_process() -> int:
