@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 import runnerscale
 from runnerscale.apiserver.authentication import Identity
@@ -30,8 +31,11 @@ from runnerscale.kube.cluster import load_config, open_client
 from runnerscale.kube.errors import BadRequest, KubeError, NotFound
 from runnerscale.kube.objects import AnyObject
 from runnerscale.kube.resource import Resource
+from runnerscale.node.attempt_files import NodeFolder
+from runnerscale.node.config import ImageRule, NodeConfig, NodeConfigError
+from runnerscale.node.node_server import NodeServer
 from runnerscale.node.process_identity import start_ticks
-from runnerscale.node.server import clear_node
+from runnerscale.node.server import NodeOptions, clear_node, hold_folder, run_node
 from tests.system.node_process import TOKEN
 
 NAMESPACE = "default"
@@ -420,3 +424,58 @@ async def test_clearing_a_node_ends_what_a_killed_agent_left(cluster: Cluster) -
     cluster.kill_agent()
     assert await clear_node(cluster.data, clock=SystemClock()) == 1
     assert await clear_node(cluster.data, clock=SystemClock()) == 0
+
+
+async def test_an_agent_told_so_ends_its_containers_when_it_is_stopped(cluster: Cluster) -> None:
+    cluster.kill_agent()
+    config = NodeConfig(
+        images=(ImageRule(pattern="shell:*", entrypoint=("sh",)),), stop_pods_on_exit=True
+    )
+    clock, random = SystemClock(), system_random()
+    options = NodeOptions(config=config, data_dir=cluster.data, log_token=SecretText("t"))
+    client = open_client(load_config(cluster.folder / "node.yaml", {}), clock=clock, random=random)
+    agent = asyncio.get_running_loop().create_task(
+        run_node(
+            options,
+            client,
+            clock=clock,
+            random=random,
+            registry=CollectorRegistry(),
+            environ={"PATH": "/usr/bin:/bin"},
+        )
+    )
+    await cluster.add_pod("one", "trap 'exit 3' TERM; echo up; while :; do sleep 0.05; done")
+    await cluster.wait_phase("one", "Running")
+    await asyncio.sleep(0.2)
+    agent.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await agent
+    await client.close()
+    assert terminated(await cluster.wait_phase("one", "Failed"))["exitCode"] == 3
+    assert await clear_node(cluster.data, clock=clock) == 0
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(NodeConfigError, match=r"file.* cannot be used"),
+        hold_folder(tmp_path / "file" / "node"),
+    ):
+        pass
+
+
+async def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    taken = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
+    port = taken.sockets[0].getsockname()[1]
+    server = NodeServer(
+        NodeFolder(tmp_path),
+        token=SecretText("t"),
+        control_token=None,
+        registry=CollectorRegistry(),
+        clock=SystemClock(),
+        port=port,
+    )
+    with pytest.raises(NodeConfigError, match=f"cannot listen on port {port}"):
+        async with server:
+            pass
+    taken.close()

@@ -7,67 +7,34 @@ what still runs is taken over before anything new is started.
 """
 
 import asyncio
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry
 
-from runnerscale.core.bounded import Gate
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
-from runnerscale.kube.events import EventRecorder
-from runnerscale.kube.informer import Informer
-from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.objects import KubeObject
-from runnerscale.kube.resource import Resource
-from runnerscale.kube.store import Change, Indexer
+from runnerscale.kube.store import Change
 from runnerscale.node.config import NodeConfig
 from runnerscale.node.environment import ObjectRef
 from runnerscale.node.fault_injector import FaultInjector
-from runnerscale.node.heartbeat import Heartbeat
-from runnerscale.node.metrics import NodeMetrics
 from runnerscale.node.node_client import NodeClient
-from runnerscale.node.node_object import Machine, node_labels
-from runnerscale.node.placement import Room, takes_room
+from runnerscale.node.parts import Parts, Seams, Telemetry
+from runnerscale.node.placement import takes_room
 from runnerscale.node.pod_spec import (
-    CONFIG_MAP_CHANGES,
-    NODE_PODS,
-    SECRET_CHANGES,
     NodePod,
     uid_of,
 )
 from runnerscale.node.pod_view import PodOver
-from runnerscale.node.pod_worker import PodWorker, Surroundings
-from runnerscale.node.preparation import Preparation, Unavailable, memory_bytes
-from runnerscale.node.presence import Presence
-from runnerscale.node.process_identity import boot_id
+from runnerscale.node.pod_worker import PodWorker
 from runnerscale.node.processes import ProcessStarter, RecoveredPod
-from runnerscale.node.questions import Network, Questions
-from runnerscale.node.scheduler import PLACE_INDEX, Scheduler, place_index
-
-T = TypeVar("T", bound=KubeObject)
+from runnerscale.node.questions import Network
+from runnerscale.node.scheduler import PLACE_INDEX
 
 log = structlog.get_logger(__name__)
 
-CALLS_MAX = 16  # writes to the API server under way at once
 STUMBLE_WAIT_S = 5.0
 LEFTOVER_WAIT_S = 30.0  # for processes of a pod that nobody knows any more
-
-
-@dataclass(frozen=True, slots=True)
-class Telemetry:
-    """Where the agent counts."""
-
-    kube: KubeMetrics
-    node: NodeMetrics
-
-    @classmethod
-    def of(cls, registry: CollectorRegistry) -> "Telemetry":
-        """Both families in one registry."""
-        return cls(KubeMetrics(registry), NodeMetrics(registry))
 
 
 class NodeAgent:
@@ -87,98 +54,38 @@ class NodeAgent:
         log_port: int = 0,
         version: str = "",
     ) -> None:
-        """`log_port`: where this node serves logs; `environ`: the agent's own environment;
-        `network`: what probes ask."""
+        """The arguments are `parts.Seams`."""
         self.config = config
-        self._client = client
+        seams = Seams(
+            client=client,
+            config=config,
+            processes=processes,
+            network=network,
+            clock=clock,
+            random=random,
+            telemetry=telemetry,
+            environ=environ,
+            log_port=log_port,
+            version=version,
+        )
+        parts = Parts(seams)
+        self._parts = parts
+        self._pods = parts.pods
+        self._scheduler = parts.scheduler
         self._processes = processes
         self._clock = clock
         self._metrics = telemetry.node
-        self._presence = Presence()
-        self._unavailable = Unavailable()
         self._workers: dict[str, PodWorker] = {}
         self._done: set[str] = set()  # uids that are over here; only the API server still has them
         self._adopted = False
         self._group: asyncio.TaskGroup | None = None
-
-        def follow(
-            resource: Resource[T], indexers: Mapping[str, Indexer[T]] | None = None
-        ) -> Informer[T]:
-            return Informer(
-                client,
-                resource,
-                indexers=indexers,
-                clock=clock,
-                random=random,
-                metrics=telemetry.kube,
-            )
-
-        self._pods = follow(NODE_PODS, {PLACE_INDEX: place_index})
-        self._secrets = follow(SECRET_CHANGES)
-        self._config_maps = follow(CONFIG_MAP_CHANGES)
-        self._events = EventRecorder(
-            client,
-            component="runnerscale-node",
-            instance=config.node_name,
-            clock=clock,
-            random=random,
-            metrics=telemetry.kube,
-        )
-        preparation = Preparation(
-            client,
-            processes,
-            config=config,
-            unavailable=self._unavailable,
-            clock=clock,
-            environ=environ,
-        )
-        self._around = Surroundings(
-            client=client,
-            processes=processes,
-            preparation=preparation,
-            questions=Questions(network, preparation),
-            events=self._events,
-            metrics=telemetry.node,
-            presence=self._presence,
-            calls=Gate(CALLS_MAX),
-            config=config,
-            clock=clock,
-            random=random,
-        )
-        labels = node_labels(config.node_name, config.labels)
-        self._scheduler = Scheduler(
-            client,
-            self._pods,
-            node=config.node_name,
-            room=Room(labels, config.pods_max),
-            presence=self._presence,
-            events=self._events,
-            clock=clock,
-        )
-        machine = Machine(
-            name=config.node_name,
-            cpus=os.cpu_count() or 1,
-            memory_bytes=memory_bytes(),
-            pods_max=config.pods_max,
-            port=log_port,
-            boot_id=boot_id(),
-            version=version,
-        )
-        self._heartbeat = Heartbeat(
-            client,
-            machine=machine,
-            config=config,
-            presence=self._presence,
-            clock=clock,
-            random=random,
-        )
         self.faults = FaultInjector(
             client,
             node=config.node_name,
             workers=self.workers,
-            scheduler=self._scheduler,
-            presence=self._presence,
-            unavailable=self._unavailable,
+            scheduler=parts.scheduler,
+            presence=parts.presence,
+            unavailable=parts.unavailable,
             clock=clock,
         )
 
@@ -215,17 +122,17 @@ class NodeAgent:
     async def run(self) -> None:
         """Serve this node."""
         self._pods.on_change(self._pod_changed)
-        self._secrets.on_change(lambda change: self._mounted_changed("Secret", change))
-        self._config_maps.on_change(lambda change: self._mounted_changed("ConfigMap", change))
+        self._parts.secrets.on_change(lambda change: self._mounted_changed("Secret", change))
+        self._parts.config_maps.on_change(lambda change: self._mounted_changed("ConfigMap", change))
         recovered = await self._processes.recover()
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 group.create_task(self._pods.run(), name="pods")
-                group.create_task(self._secrets.run(), name="secrets")
-                group.create_task(self._config_maps.run(), name="config maps")
-                group.create_task(self._events.run(), name="events")
-                group.create_task(self._heartbeat.run(), name="heartbeat")
+                group.create_task(self._parts.secrets.run(), name="secrets")
+                group.create_task(self._parts.config_maps.run(), name="config maps")
+                group.create_task(self._parts.events.run(), name="events")
+                group.create_task(self._parts.heartbeat.run(), name="heartbeat")
                 group.create_task(self.faults.run(), name="faults")
                 await self._pods.wait_synced()
                 self._adopt({item.pod.uid: item for item in recovered})
@@ -282,10 +189,12 @@ class NodeAgent:
 
     def _begin(self, pod: NodePod, recovered: RecoveredPod | None) -> None:
         assert self._group is not None
-        worker = PodWorker(pod, self._around, recovered=recovered)
-        used = sum(1 for other in self._workers.values() if takes_room(other.pod))
-        if recovered is None and takes_room(pod) and used >= self.config.pods_max:
-            worker.refuse(_out_of_pods(used, self.config.pods_max))
+        worker = PodWorker(pod, self._parts.around, recovered=recovered)
+        pods_max = self.config.pods_max
+        if recovered is None and takes_room(pod) and len(self._workers) >= pods_max:
+            used = sum(1 for other in self._workers.values() if takes_room(other.pod))
+            if used >= pods_max:
+                worker.refuse(_out_of_pods(used, pods_max))
         self._workers[worker.ref.uid] = worker
         self._metrics.pods.set(len(self._workers))
         self._group.create_task(self._run_worker(worker), name=f"pod {worker.ref}")
@@ -302,7 +211,7 @@ class NodeAgent:
             # What it had started is found again by its files, never by what it believed.
             recovered = await self._processes.recover_pod(worker.ref)
             gone = worker.is_gone
-            worker = PodWorker(worker.pod, self._around, recovered=recovered)
+            worker = PodWorker(worker.pod, self._parts.around, recovered=recovered)
             if gone:
                 worker.gone()
             self._workers[uid] = worker

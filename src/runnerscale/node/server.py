@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,11 +21,12 @@ import runnerscale
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
-from runnerscale.node.agent import NodeAgent, Telemetry
+from runnerscale.node.agent import NodeAgent
 from runnerscale.node.attempt_files import NodeFolder
 from runnerscale.node.config import NodeConfig, NodeConfigError, checked
 from runnerscale.node.node_client import NodeClient
 from runnerscale.node.node_server import NodeServer
+from runnerscale.node.parts import Telemetry
 from runnerscale.node.questions import SystemNetwork
 from runnerscale.node.system_processes import SystemProcesses
 
@@ -32,6 +34,7 @@ log = structlog.get_logger(__name__)
 
 DRAIN_S = 60.0  # for the containers' own grace periods, when they end with the agent
 CLEAR_S = 10.0
+FILES_MAX = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ async def run_node(
     config = checked(options.config)
     if not sys.platform.startswith("linux"):
         raise NodeConfigError(f"the node agent needs Linux, this is {sys.platform}")
+    raise_file_limit()
     with hold_folder(options.data_dir):
         network = SystemNetwork()
         server = NodeServer(
@@ -107,6 +111,14 @@ async def _run_and_drain(agent: NodeAgent, config: NodeConfig) -> None:
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work
+
+
+def raise_file_limit() -> None:
+    """Each container is a file handle here; the usual soft limit of 1,024 ends at as many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def clear_node(data_dir: Path, *, clock: Clock) -> int:

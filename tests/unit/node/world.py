@@ -9,8 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from runnerscale.core.clock import LoopClock
 from runnerscale.core.randomness import seeded
-from runnerscale.node.agent import NodeAgent, Telemetry
+from runnerscale.node.agent import NodeAgent
 from runnerscale.node.config import ImageRule, NodeConfig
+from runnerscale.node.parts import Telemetry
 from tests.unit.node.memory_api import MemoryApi
 from tests.unit.node.scripted_processes import ScriptedProcess, ScriptedProcesses
 
