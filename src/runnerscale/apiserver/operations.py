@@ -125,6 +125,7 @@ class Operations:
         Raises:
             ApiFailure: 400, 403, 404 (namespace), 409, 422.
         """
+        raw["kind"], raw["apiVersion"] = kind.kind, kind.api_version
         obj, warnings = self._shaped(kind, raw, caller.options)
         meta = obj["metadata"]
         self._place(kind, namespace, meta)

@@ -1,4 +1,4 @@
-"""Small parts without a server: selectors, quantities, ages, paths, JSONPath, protobuf, requests."""
+"""Small parts without a server: selectors, quantities, ages, paths, JSONPath, protobuf."""
 
 from decimal import Decimal
 from typing import Any
