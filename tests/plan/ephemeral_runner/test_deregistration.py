@@ -87,6 +87,8 @@ def test_what_is_given_up_names_the_id_or_says_that_there_may_be_none() -> None:
 def test_how_long_to_try_depends_on_whose_fault_it_is() -> None:
     assert patience_s(seen(PENDING), Reason.GITHUB_UNAVAILABLE) == 7200
     assert patience_s(seen(PENDING), Reason.CREDENTIALS_MISSING) == 240
+    # "No for good", such as a 404 that is not in GitHub's own words.
+    assert patience_s(seen(PENDING), Reason.GITHUB_REFUSED) == 240
     assert patience_s(seen(NEW, hand=Hand()), Reason.CREDENTIALS_MISSING) == 60
     lost = seen(NEW, hand=talking(MADE, suspect=True))
     assert patience_s(lost, Reason.VAULT_FAILED) == 240

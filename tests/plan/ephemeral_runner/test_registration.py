@@ -193,6 +193,15 @@ def test_a_secret_of_an_earlier_try_is_deleted_and_built_anew() -> None:
     assert CreateSecret(REF, JIT) in plan(deleted).actions
 
 
+def test_a_name_that_github_will_not_explain_is_given_up_after_some_tries() -> None:
+    # Two runners of one name, say: no answer will ever tell us what to do with it.
+    hand = no_answer(Hand(), reason=Reason.GITHUB_REFUSED)
+    some = seen(NEW, hand=talking(hand, suspect=True, tries=6, not_before_s=0.0))
+    assert look(some).actions == (FIND,)
+    many = seen(NEW, hand=talking(hand, suspect=True, tries=7, not_before_s=0.0))
+    assert ending(look(many)).how is How.DISTURBED
+
+
 def test_a_secret_that_cannot_be_stored_keeps_the_config_in_hand() -> None:
     before = registered()
     refused = told(before, CreateSecret(REF, JIT), Refused(403, "exceeded quota: secrets"))

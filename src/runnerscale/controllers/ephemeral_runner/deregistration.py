@@ -25,9 +25,10 @@ from runnerscale.controllers.ephemeral_runner.deadlines import (
 )
 from runnerscale.controllers.ephemeral_runner.snapshot import Removal, Snapshot
 
-# What is missing on our side, not on GitHub's: waiting for it has a shorter bound.
-OUR_MEANS = frozenset(
+# What only a person can change: waiting for it has a shorter bound than for GitHub itself.
+FOR_PEOPLE = frozenset(
     {
+        Reason.GITHUB_REFUSED,
         Reason.CREDENTIALS_MISSING,
         Reason.CREDENTIALS_INVALID,
         Reason.CREDENTIALS_REFUSED,
@@ -113,7 +114,7 @@ def is_needed(seen: Snapshot) -> bool:
 
 def patience_s(seen: Snapshot, reason: Reason) -> float:
     """How long to try although it fails for this reason."""
-    if reason not in OUR_MEANS:
+    if reason not in FOR_PEOPLE:
         return GITHUB_GIVEN_UP_AFTER_S
     if seen.registered_id or seen.hand.talk.suspect:
         return CREDENTIALS_GIVEN_UP_AFTER_S

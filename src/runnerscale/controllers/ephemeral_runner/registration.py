@@ -52,6 +52,9 @@ def _register(seen: Snapshot) -> Step:
         return _give_way(seen, "GitHub has a runner of this name that is not ours")
     if talk.name_tries > NAME_TRIES_MAX:
         return _give_way(seen, "GitHub says that the name is taken, and knows nobody of that name")
+    refused = talk.trouble is not None and talk.trouble.reason is Reason.GITHUB_REFUSED
+    if talk.suspect and refused and talk.tries > NAME_TRIES_MAX:
+        return _give_way(seen, "GitHub does not say who has the name")
     if talk.stray_id:
         return Step((RemoveRunner(ref, talk.stray_id),))
     if talk.suspect:

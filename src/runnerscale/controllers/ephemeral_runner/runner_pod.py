@@ -47,8 +47,10 @@ def runner_pod(runner: EphemeralRunner, *, build_version: str, template_hash: st
         keys.EPHEMERAL_RUNNER: keys.EPHEMERAL_RUNNER_VALUE,
         keys.POD_TEMPLATE_HASH: template_hash,
     }
-    labels = merge_labels(runner.metadata.labels, template.get("labels"))
-    annotations = merge_annotations(runner.metadata.annotations, template.get("annotations"))
+    labels = merge_labels(runner.metadata.labels, _pairs(template.get("labels")))
+    annotations = merge_annotations(
+        runner.metadata.annotations, _pairs(template.get("annotations"))
+    )
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -80,6 +82,10 @@ def uses_hooks(spec: EphemeralRunnerSpec) -> bool:
         if item.get("name") == RUNNER_CONTAINER
         for variable in item.get("env") or ()
     )
+
+
+def _pairs(found: Any) -> dict[str, str] | None:
+    return found if isinstance(found, dict) else None
 
 
 def _containers(spec: dict[str, Any]) -> list[dict[str, Any]]:

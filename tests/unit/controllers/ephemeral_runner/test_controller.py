@@ -511,6 +511,39 @@ def test_a_running_stored_before_our_pending_survives_it(run_virtual: Run) -> No
     run_virtual(scene())
 
 
+@pytest.mark.behaviour("C1 T162", "C1 T163")
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("at", range(5))
+@pytest.mark.parametrize("legacy", ["", "Unknown"])
+def test_whenever_the_listener_writes_running_it_stays_running(
+    run_virtual: Run, at: int, when: str, legacy: str
+) -> None:
+    # Around every call of the controller, from the registration to the write of `ready`.
+    async def scene() -> None:
+        async with World(set_works=False) as world:
+            world.add_runner("runner-1", **({"phase": legacy} if legacy else {}))
+            calls = 0
+
+            def race(_name: str, _call: Any) -> Exception | None:
+                nonlocal calls
+                if calls == at and not world.status("runner-1").get("jobId"):
+                    world.job_started("runner-1")
+                calls += 1
+                return None
+
+            setattr(world.faults, when, race)
+            await world.until(lambda: world.status("runner-1").get("jobId"))
+            await asyncio.sleep(300)
+            assert world.status("runner-1")["phase"] == "Running"
+            assert world.status("runner-1")["runnerId"]
+            phases = [phase for _, phase in world.api.phases]
+            assert phases[-1] == "Running"
+            assert "Pending" not in phases[phases.index("Running") :]
+            assert world.starts == {"runner-1": 1}
+
+    run_virtual(scene())
+
+
 def test_a_job_that_lands_while_the_end_is_being_stored_saves_the_runner(
     run_virtual: Run,
 ) -> None:

@@ -164,6 +164,14 @@ def test_hooks_count_only_on_the_runner_container() -> None:
     assert not uses_hooks(runner({"containers": [{"name": "runner", "env": ["odd"]}]}).spec)
 
 
+def test_nonsense_in_the_templates_metadata_harms_nobody() -> None:
+    item = runner()
+    item.spec.metadata = msgspec.Raw(b'{"labels": ["odd"], "annotations": 5}')
+    meta = made(item)["metadata"]
+    assert meta["labels"]["l1"] == "runner"
+    assert meta["annotations"] == ANNOTATIONS
+
+
 def test_the_template_itself_is_not_changed() -> None:
     item = runner()
     before = bytes(item.spec.spec)
