@@ -8,6 +8,8 @@ holds the pod until GitHub's word or its own bound, reports what is left there w
 Pure. Contract: resources-and-controllers 4.3.2; design section 5; issue log 79-81.
 """
 
+from dataclasses import replace
+
 from runnerscale.api.labels import EPHEMERAL_RUNNER_SET_FINALIZER
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.ephemeral_runner_set import proxy_secret
@@ -20,7 +22,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Runner,
     Snapshot,
 )
-from runnerscale.controllers.stages import Stage, joined
+from runnerscale.controllers.stages import Stage
 from runnerscale.kube.patching import drop_finalizers
 
 # Means that are missing or refused: an uninstall must end within minutes, and the runner's own
@@ -57,41 +59,42 @@ def _let_go(seen: Snapshot) -> Stage[Action]:
     deletes = [
         DeleteRunner(r.name, uid=r.uid, why="retired, its set is deleted") for r in seen.retired
     ]
-    given_up: list[Trouble] = []
+    unanswered: list[Trouble] = []
     for runner in seen.runners:
-        if runner.has_job:
-            continue
-        why, told = _why_delete(seen, runner)
-        if why:
-            deletes.append(DeleteRunner(runner.name, runner.uid, runner.resource_version, why=why))
-        if told is not None:
-            given_up.append(told)
+        deletion = _deletion(seen, runner)
+        if deletion is not None:
+            deletes.append(deletion)
+        elif runner.removal_trouble is not None:
+            unanswered.append(runner.removal_trouble)
     asks = questions(seen, in_order(seen.runners), at_most=len(seen.runners))
-    waiting = Stage[Action](troubles=(*given_up, *_waits_for(seen)), again_s=LOOK_AGAIN_S)
-    return joined([Stage((*deletes, *asks)), waiting])
+    troubles = (*unanswered[:1], *_waits_for(seen))
+    return Stage((*deletes, *asks), troubles, again_s=LOOK_AGAIN_S)
 
 
-def _why_delete(seen: Snapshot, runner: Runner) -> tuple[str, Trouble | None]:
-    """Why a runner without a job may be deleted now; empty: not yet."""
+def _deletion(seen: Snapshot, runner: Runner) -> DeleteRunner | None:
+    """The deletion of a runner that may go now; None: not yet."""
+    if runner.has_job:
+        return None
+    # The version: a job that was stored meanwhile stops each of these.
+    delete = DeleteRunner(runner.name, runner.uid, runner.resource_version)
     if runner.removal is Removal.FORGOTTEN:
-        return "GitHub has forgotten it", None
+        return replace(delete, why="GitHub has forgotten it")
     if runner.runner_id == 0:
-        # Its own controller undoes a registration that it may be making; the version makes
-        # sure that none is stored yet.
-        return "its set is deleted, never registered", None
-    trouble_ = runner.removal_trouble
-    if runner.removal is not Removal.NO_ANSWER or trouble_ is None:
-        return "", None
+        # Its own controller undoes a registration that it may be making.
+        return replace(delete, why="its set is deleted, never registered")
+    reason = runner.removal_trouble
+    if runner.removal is not Removal.NO_ANSWER or reason is None:
+        return None
     waited_s = seen.now_s - (seen.deleted_s or seen.now_s)
-    bound_s = MEANS_GIVEN_UP_AFTER_S if trouble_.reason in MEANS else GITHUB_GIVEN_UP_AFTER_S
+    bound_s = MEANS_GIVEN_UP_AFTER_S if reason.reason in MEANS else GITHUB_GIVEN_UP_AFTER_S
     if waited_s < bound_s:
-        return "", trouble_
+        return None
     happened = (
         f"runner {runner.name} (id {runner.runner_id} at GitHub) is deleted though GitHub could "
-        f"not be asked first: {trouble_.happened}"
+        f"not be asked first: {reason.happened}"
     )
-    told = trouble(trouble_.reason, about=seen.about, happened=happened)
-    return "its set is deleted, GitHub cannot be asked", told
+    told = trouble(reason.reason, about=seen.about, happened=happened)
+    return replace(delete, why="its set is deleted, GitHub cannot be asked", told=told)
 
 
 def _waits_for(seen: Snapshot) -> tuple[Trouble, ...]:

@@ -88,6 +88,8 @@ def _deleted(seen: Snapshot, action: DeleteRunner, answer: Answer) -> Snapshot:
         return _failed(seen, action, answer)
     if answer is Said.CONFLICT:
         return replace(seen, stale=True)
+    if action.told is not None:
+        seen = replace(seen, last_words=(*seen.last_words, action.told))
     counts = seen.counts
     if answer is not Said.GONE:
         counts = replace(counts, deleting=counts.deleting + 1)

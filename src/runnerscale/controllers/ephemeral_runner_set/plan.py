@@ -33,7 +33,7 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
     if seen.gone:
         return Plan()
     if seen.stale:
-        return Plan(again_s=STALE_AGAIN_S, troubles=seen.failures)
+        return Plan(again_s=STALE_AGAIN_S, troubles=(*seen.failures, *seen.last_words))
     verdict = Verdict()
     if seen.deleting:
         so_far = drain.stage(seen)
@@ -44,7 +44,7 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
         verdict = judge(seen)
         so_far = live(seen, verdict)
     actions = tuple(a for a in so_far.actions if a not in seen.failed_actions)
-    troubles = (*so_far.troubles, *seen.failures)
+    troubles = (*so_far.troubles, *seen.failures, *seen.last_words)
     if not actions:
         last = status.stage(seen, verdict, troubles)
         so_far = joined([so_far, last])

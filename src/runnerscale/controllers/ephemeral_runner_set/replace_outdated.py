@@ -49,7 +49,7 @@ def stage(seen: Snapshot, verdict: Verdict) -> Stage[Action]:
     ]
     going = sum(1 for r in old if r.removal in (Removal.ASKED, Removal.FORGOTTEN))
     at_once = max(1, wanted(seen) // SHARE)
-    room = at_once - len(coming) - going - missing(seen)
+    room = at_once - len(coming) - seen.made - going - missing(seen)
     asks = questions(seen, in_order(old), at_most=max(0, room))
     waits = [r.created_s + COMES_UP_WITHIN_S - seen.now_s for r in coming]
     again = [t for t in (*waits, next_look_s(seen)) if t is not None]

@@ -26,7 +26,7 @@ def stage(seen: Snapshot, verdict: Verdict) -> Stage[Action]:
         # Held places come free by themselves at last; nothing may happen before.
         return Stage(troubles=troubles, again_s=seen.held_again_s if seen.held else None)
     again = [t for t in (verdict.again_s, seen.held_again_s) if t is not None]
-    later = Stage[Action](troubles=troubles, again_s=min(again, default=None))
+    later: Stage[Action] = Stage(troubles=troubles, again_s=min(again, default=None))
     number = min(room(verdict, short), BATCH_MAX)
     if number <= 0:
         return later

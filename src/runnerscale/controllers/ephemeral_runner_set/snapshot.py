@@ -148,6 +148,7 @@ class Snapshot:
     failed: bool = False
     failed_actions: tuple["Action", ...] = ()  # not to be tried again in this pass
     failures: tuple[Trouble, ...] = ()
+    last_words: tuple[Trouble, ...] = ()
 
     @property
     def key(self) -> str:
@@ -205,6 +206,7 @@ class DeleteRunner:
     uid: str
     resource_version: str = ""  # set where a job that came meanwhile must stop the deletion
     why: str = ""
+    told: Trouble | None = None  # to be told when it is done: afterwards nothing shows it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,51 @@
+"""What is remembered between passes."""
+
+from runnerscale.controllers.ephemeral_runner_set.memory import (
+    LET_GO_MAX,
+    Memory,
+    Remembered,
+    Word,
+)
+from runnerscale.controllers.ephemeral_runner_set.snapshot import (
+    Check,
+    Look,
+    Proxy,
+    Removal,
+    Template,
+)
+
+
+def test_a_namesake_that_was_made_later_begins_anew() -> None:
+    memory = Memory()
+    first = memory.of("ns/set", "u1")
+    assert memory.of("ns/set", "u1") is first
+    assert memory.of("ns/set", "u2") is not first
+    memory.forget("ns/set")
+    memory.forget("ns/set")
+    assert memory.known("ns/set") is None
+
+
+def test_another_runner_spec_forgets_what_was_learned_of_the_old_one() -> None:
+    remembered = Remembered("u", fingerprint="a", template=Template(Check.REFUSED))
+    remembered.proxy = Proxy(secret=Look.ABSENT, data={})
+    remembered.use_fingerprint("a")
+    assert remembered.template.check is Check.REFUSED
+    remembered.use_fingerprint("b")
+    assert remembered.template == Template()
+    assert remembered.proxy == Proxy(secret=Look.ABSENT)
+
+
+def test_a_runner_that_is_gone_leaves_nothing() -> None:
+    remembered = Remembered("u")
+    remembered.note_let_go("r")
+    remembered.removals["r"] = Word(Removal.ASKED, 1.0)
+    remembered.foreign["r"] = ("f", True)
+    remembered.forget_runner("r")
+    assert (remembered.let_go, remembered.removals, remembered.foreign) == ({}, {}, {})
+
+
+def test_the_own_deletions_are_bounded() -> None:
+    remembered = Remembered("u")
+    for number in range(LET_GO_MAX + 5):
+        remembered.note_let_go(str(number))
+    assert len(remembered.let_go) == LET_GO_MAX and "0" not in remembered.let_go
