@@ -134,7 +134,8 @@ class Informer(Generic[T]):
             try:
                 if self._must_list:
                     await self._list()
-                await self._watch()
+                if not self._must_list:  # nobody asked for another one meanwhile
+                    await self._watch()
                 self.trouble = ""
             except Gone as error:
                 self._must_list = True
@@ -168,13 +169,29 @@ class Informer(Generic[T]):
         if self._metrics is not None:
             self._metrics.lists.inc()
         self.lists_begun += 1
-        listed = await self._client.list(
-            self.resource,
-            self._namespace,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            timeout_s=LIST_TIMEOUT_S,
-        )
+        self._must_list = False  # before the question: a wish from now on is for another list
+        try:
+            listed = await self._client.list(
+                self.resource,
+                self._namespace,
+                label_selector=self._label_selector,
+                field_selector=self._field_selector,
+                timeout_s=LIST_TIMEOUT_S,
+            )
+            self._refuse_stale(listed)
+        except BaseException:
+            self._must_list = True
+            raise
+        number = number_of(listed.resource_version)
+        self._number = -1 if number is None else number
+        self._version = listed.resource_version
+        self._take_list(listed)
+        self.lists_done = self.lists_begun
+        self.trouble = ""
+        self._synced.set()
+        self._tell_progress()
+
+    def _refuse_stale(self, listed: Listed[T]) -> None:
         number = number_of(listed.resource_version)
         if number is not None and number < self._number and self._stale_lists < STALE_LISTS_MAX:
             # Another API server that lags behind. One restored from a backup stays behind for
@@ -184,14 +201,6 @@ class Informer(Generic[T]):
                 f"the list is at version {number}, the cache was at {self._number} already"
             )
         self._stale_lists = 0
-        self._number = -1 if number is None else number
-        self._version = listed.resource_version
-        self._must_list = False
-        self._take_list(listed)
-        self.lists_done = self.lists_begun
-        self.trouble = ""
-        self._synced.set()
-        self._tell_progress()
 
     def _take_list(self, listed: Listed[T]) -> None:
         """The difference to the store becomes changes; deletions first, names may be reused."""
@@ -262,6 +271,7 @@ class Informer(Generic[T]):
                     self._take_poisoned(event)
             case ErrorEvent(error=error):
                 raise error
+        self.trouble = ""
         self._advance(version)
 
     def _is_replay(self, version: str) -> bool:
@@ -321,6 +331,9 @@ class Informer(Generic[T]):
 
     def _poison(self, found: Poisoned) -> None:
         before = self.poisoned.get(found.key)
+        known = self.store.get(found.key)
+        if known is not None and found.uid and known.metadata.uid != found.uid:
+            self._remove(found.key)  # it is another object; what we know of that name has ended
         if found.key:
             self.poisoned[found.key] = found
         if before is not None and before.resource_version == found.resource_version:

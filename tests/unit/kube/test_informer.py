@@ -373,6 +373,35 @@ def test_an_object_that_turns_to_poison_keeps_its_last_good_state_until_it_heals
     run_virtual(scenario())
 
 
+@pytest.mark.parametrize("how", ["watch", "list"])
+def test_poison_under_a_known_name_is_the_end_of_the_one_before(
+    run_virtual: RunVirtual, how: str
+) -> None:
+    server = MiniServer()
+    server.put(path_of("a"), {"spec": {"size": 1}})
+
+    async def scenario() -> None:
+        informer = informer_on(server)
+        async with running(informer):
+            await informer.wait_synced()
+            if how == "list":
+                server.frozen = True
+            server.drop(path_of("a"))
+            server.history.clear()  # its end is not heard of
+            server.put(path_of("a"), {"spec": {"size": "x"}})
+            if how == "list":
+                informer.relist()
+            await asyncio.sleep(1)
+            assert sizes(informer) == {}
+            assert [*informer.poisoned] == ["ns/a"]
+            server.thaw()
+            server.drop(path_of("a"))
+            await asyncio.sleep(1)
+            assert (sizes(informer), informer.poisoned) == ({}, {})
+
+    run_virtual(scenario())
+
+
 def test_an_index_that_stumbles_over_an_object_makes_it_poison(run_virtual: RunVirtual) -> None:
     def by_label(item: Widget) -> list[str]:
         return [(item.metadata.labels or {})["needed"]]
@@ -485,6 +514,39 @@ def test_an_index_finds_and_forgets(run_virtual: RunVirtual) -> None:
                 informer.store.by_index("colour", "1")
 
     run_virtual(scenario())
+
+
+def test_a_relist_asked_for_during_a_list_is_another_list(run_virtual: RunVirtual) -> None:
+    server = MiniServer()
+
+    async def scenario() -> int:
+        informer = informer_on(server)
+        async with running(informer):
+            await informer.wait_synced()
+            server.hold = asyncio.Event()
+            informer.relist()
+            await asyncio.sleep(1)
+            informer.relist()
+            server.hold.set()
+            await asyncio.sleep(1)
+        return sum(1 for sent in server.sent if sent.method == "GET")
+
+    assert run_virtual(scenario()) == 3
+
+
+def test_trouble_is_over_when_the_stream_speaks_again(run_virtual: RunVirtual) -> None:
+    transport = WatchScript(Unreachable("no route"), [1.0, bookmark(20), 100.0])
+
+    async def scenario() -> list[str]:
+        informer = informer_on(transport)
+        seen = []
+        async with running(informer):
+            for _ in range(2):
+                await asyncio.sleep(1.0)
+                seen.append(informer.trouble)
+        return seen
+
+    assert run_virtual(scenario()) == ["no route", ""]
 
 
 # --- by machine ---------------------------------------------------------------------------------
