@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import trustme
 
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import seeded
@@ -475,6 +476,27 @@ async def test_it_goes_through_the_proxy_that_its_environment_names(tmp_path: Pa
         assert await asyncio.wait_for(around.wait(), 20) == 0
         assert job.state is JobState.COMPLETED
         assert len(asked) == 2
+
+
+async def test_it_speaks_https_and_believes_only_a_certificate_it_can_check(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    files = tmp_path / "tls"
+    files.mkdir()
+    certificate.private_key_pem.write_to_path(str(files / "key.pem"))
+    certificate.cert_chain_pems[0].write_to_path(str(files / "cert.pem"))
+    authority.cert_pem.write_to_path(str(files / "ca.pem"))
+    options = {"certificate_file": str(files / "cert.pem"), "key_file": str(files / "key.pem")}
+    async with stage(tmp_path, **options) as s:
+        assert s.fake.base_url.startswith("https://")
+        runner, config = s.register()
+        doubting = await s.start(config)
+        trusting = await s.start(config, SSL_CERT_FILE=str(files / "ca.pem"))
+        await s.until(lambda: runner.polls_held == 1)
+        assert doubting.returncode is None  # it keeps trying, and gets nowhere
+        assert list(s.fake.state.violations) == []
+        trusting.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(trusting.wait(), 20) == 0
 
 
 async def test_it_starts_light() -> None:

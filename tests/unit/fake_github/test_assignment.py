@@ -276,3 +276,37 @@ class TestAcquireMode:
         world.listen(scale_set)
         assert job.state is JobState.AVAILABLE
         assert world.kinds(scale_set) == ["JobAvailable", "JobAvailable"]
+
+
+def test_assigning_can_take_the_second_that_it_takes_live() -> None:
+    world = World(assign_delay_s=1)
+    world.listen(world.scale_set())
+    job = world.job()
+    world.pass_time(0.9)
+    assert job.state is JobState.QUEUED
+    world.pass_time(0.1)
+    assert job.state is JobState.ASSIGNED
+    assert job.assigned_s - job.queued_s == pytest.approx(1)
+
+
+def test_a_job_in_hand_when_its_scale_set_goes_returns_to_the_queue() -> None:
+    world = World(handover_timeout_s=30)
+    scale_set = world.scale_set()
+    world.listen(scale_set)
+    world.connected(scale_set, "deaf")
+    job = world.job()
+    world.do(scale_sets.delete, scale_set)
+    world.pass_time(30)
+    assert (job.state, job.scale_set_id, job.runner_id) == (JobState.QUEUED, 0, 0)
+    successor = world.scale_set()
+    world.listen(successor)
+    assert job.scale_set_id == successor.id
+
+
+def test_the_oldest_finished_jobs_are_forgotten() -> None:
+    world = World(finished_jobs_max=2)
+    queued = [world.job() for _ in range(4)]
+    for job in queued:
+        world.do(jobs.cancel, job)
+    assert list(world.state.jobs) == [job.id for job in queued[2:]]
+    assert list(world.state.jobs_by_number) == [3, 4]

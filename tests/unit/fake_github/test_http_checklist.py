@@ -1,12 +1,15 @@
 """Contract C2 2.15, row by row, over HTTP: what a client needs in order to accept us."""
 
 import asyncio
+import base64
+import io
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
+from runnerscale.fake_github.dispatch import HANDLERS
 from runnerscale.fake_github.options import AssignmentMode, HostedBackend
 from tests.unit.fake_github.http_world import ACCEPT, NIL, Client, github
 
@@ -610,5 +613,47 @@ def test_row_10_acquire_mode_offers_whatever_the_capacity(run_virtual: RunVirtua
             assert kinds == {"JobAvailable"}
             assert message["statistics"]["totalAvailableJobs"] == 3
             assert message["statistics"]["totalAssignedJobs"] == 0
+
+    run_virtual(story())
+
+
+def test_the_urls_it_hands_out_can_be_chosen(run_virtual: RunVirtual) -> None:
+    async def story() -> None:
+        options = {"public_url": "http://elsewhere:9/", "runner_url": "http://for-runners:7"}
+        async with github(**options) as client:
+            await client.ready()
+            assert client.tenant.startswith("http://elsewhere:9/_services/pipelines/")
+            assert client.queue_url.startswith("http://elsewhere:9/_services/pipelines/")
+            jit = json.loads(base64.b64decode((await client.jit("r")).json["encodedJITConfig"]))
+            settings = json.loads(base64.b64decode(jit[".runner"]))
+            assert settings["serverUrl"] == "http://for-runners:7"
+
+    run_virtual(story())
+
+
+def test_a_body_that_is_far_too_large_is_refused(run_virtual: RunVirtual) -> None:
+    async def story() -> None:
+        async with github() as client:
+            await client.register()
+            reply = await client.service("POST", SETS, data=io.BytesIO(b"x" * (9 << 20)))
+            assert reply.status == 413
+
+    run_virtual(story())
+
+
+def test_a_bug_of_ours_is_a_500_and_not_the_end(
+    run_virtual: RunVirtual, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with github() as client:
+            await client.register()
+
+            async def broken(_hub: object, _call: object) -> None:
+                raise RuntimeError("boom")
+
+            monkeypatch.setitem(HANDLERS, "find-groups", broken)
+            reply = await client.service("GET", "/runtime/runnergroups/")
+            assert (reply.status, reply.json["message"]) == (500, "the fake GitHub has a bug")
+            assert (await client.service("GET", SETS)).status == 200
 
     run_virtual(story())
