@@ -1,7 +1,8 @@
 """The real machine behind `processes.py`: folders, volumes, and processes below a shim.
 
-Files and fsync are done in threads, so that a slow disk does not hold up the other pods. What
-the files mean after a crash is decided here: an attempt that may have started counts as started.
+What waits for the disk (fsync, big volumes, removal) is done in threads, so that it does not hold
+up the other pods; a few small files are not worth the way to a thread and back. What the files
+mean after a crash is decided here: an attempt that may have started counts as started.
 """
 
 import asyncio
@@ -51,6 +52,7 @@ from runnerscale.node.spawner import Spawner, SpawnerLost
 log = structlog.get_logger(__name__)
 
 START_TIMEOUT_S = 60.0  # mounts on a slow filesystem; a start takes milliseconds
+SMALL_BYTES = 64 * 1024
 LOST_REASON = "ContainerStatusUnknown"
 LOST_MESSAGE = "The container could not be located when the node agent looked for it"
 
@@ -141,19 +143,22 @@ class SystemProcesses:
 
     async def recover_pod(self, pod: PodRef) -> RecoveredPod | None:
         """See `processes.ProcessStarter`."""
-        record = await asyncio.to_thread(self._folder.record, pod.uid)
+        record = self._folder.record(pod.uid)
         return None if record is None else self._recovered(record)
 
     async def admit(self, pod: PodRef, *, grace_s: int) -> None:
         """See `processes.ProcessStarter`."""
-        await asyncio.to_thread(self._folder.admit, pod, grace_s)
+        self._folder.admit(pod, grace_s)
 
     async def write_volume(
         self, pod: PodRef, volume: str, files: Mapping[str, VolumeFile] | None
     ) -> None:
         """See `processes.ProcessStarter`."""
         folder = self._folder.volume(pod.uid, volume)
-        await asyncio.to_thread(volume_files.write_volume, folder, files)
+        if sum(len(file.content) for file in (files or {}).values()) <= SMALL_BYTES:
+            volume_files.write_volume(folder, files)
+        else:
+            await asyncio.to_thread(volume_files.write_volume, folder, files)
 
     async def start(self, spec: ProcessSpec) -> Process:
         """See `processes.ProcessStarter`."""
@@ -235,7 +240,7 @@ class SystemProcesses:
     async def _details(self, spec: ProcessSpec) -> dict[str, Any]:
         namespaced = await self._uses_namespaces()
         try:
-            return await asyncio.to_thread(self._details_now, spec, namespaced)
+            return self._details_now(spec, namespaced)
         except OSError as error:
             raise StartFailed("CreateContainerError", _said(error)) from error
 
