@@ -45,7 +45,7 @@ HOPELESS = (
 def stage(seen: Snapshot) -> Stage[Action]:
     """The next step of the way out."""
     if not has_finalizer(seen.runner_set, keys.RUNNER_SET_FINALIZER):
-        return Stage(stop=True)
+        return Stage(troubles=seen.told, stop=True)
     if seen.listeners:
         going = tuple(
             DeleteListener(item.metadata.name or "", item.metadata.uid or "")
@@ -71,6 +71,9 @@ def _waiting(seen: Snapshot, actions: tuple[Action, ...], what: str) -> Stage[Ac
 
 def _at_github(seen: Snapshot) -> Stage[Action] | None:
     """Delete what is ours there; None: done, never was, or given up."""
+    struck = _struck(seen)
+    if struck is not None:
+        return Stage((struck,), stop=True)
     tries: list[Action] = []
     waits: list[Trouble] = []
     for item in _left(seen):
@@ -91,6 +94,20 @@ def _at_github(seen: Snapshot) -> Stage[Action] | None:
     if waits:
         return Stage(_note_failing(seen), tuple(waits), again_s=AGAIN_S, stop=True)
     return None
+
+
+def _struck(seen: Snapshot) -> PatchSelf | None:
+    """Strike out what was deleted in this pass, so that the next does not ask again."""
+    deleted = seen.github.deleted
+    annotations: dict[str, Any] = {}
+    if seen.scale_set_id and seen.scale_set_id in deleted:
+        annotations[keys.SCALE_SET_ID] = None
+    if len(_left(seen)) < len(left_behind.entries(seen)):
+        annotations[keys.LEFT_BEHIND] = left_behind.as_annotation(_left(seen))
+    if not annotations:
+        return None
+    body = {"metadata": {"annotations": annotations}}
+    return PatchSelf(at_version(body, seen.meta.resource_version))
 
 
 def _left(seen: Snapshot) -> list[left_behind.LeftBehind]:
@@ -120,22 +137,19 @@ def _pending(seen: Snapshot, scale_set_id: int) -> Trouble:
 
 
 def _let_go(seen: Snapshot) -> Stage[Action]:
-    """Chart objects, then ourselves; in one patch with the id that is no more."""
+    """Chart objects, then ourselves."""
     leaks = _leaks(seen)
     if seen.refused and _failing_s(seen) < UNAVAILABLE_S:
         failing: Stage[Action] = Stage(
             _note_failing(seen), seen.refused, again_s=AGAIN_S, stop=True
         )
         return joined([failing, Stage(troubles=leaks)])
-    step = None if seen.refused else protection.next_step(seen)
-    if step is not None:
-        return Stage((step,), leaks, stop=True)
+    steps = () if seen.refused else protection.next_steps(seen)
+    if steps:
+        return Stage(steps, leaks, stop=True)
     patch = drop_finalizers(seen.meta, [keys.RUNNER_SET_FINALIZER])
-    if patch is None:
-        return Stage(stop=True)
-    if seen.scale_set_id in seen.github.deleted:
-        patch["metadata"]["annotations"] = {keys.SCALE_SET_ID: None}
-    return Stage((PatchSelf(patch),), (*seen.refused, *leaks), stop=True)
+    told = (*seen.refused, *leaks)
+    return Stage((PatchSelf(patch, told),) if patch else (), told, stop=True)
 
 
 def _leaks(seen: Snapshot) -> tuple[Trouble, ...]:

@@ -14,7 +14,7 @@ import msgspec
 
 from runnerscale.api import labels as keys
 from runnerscale.api.ephemeral_runner import EphemeralRunnerSpec
-from runnerscale.api.reasons import Reason, trouble
+from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.api.values import ProxyConfig, TLSConfig, VaultConfig, as_body
 from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Action,
@@ -82,28 +82,35 @@ def stage(seen: Snapshot) -> Stage[Action]:
         return Stage()
     kept: list[LeftBehind] = []
     actions: list[Action] = []
-    troubles = []
+    troubles: list[Trouble] = []
+    leaks: list[Trouble] = []
     for item in left:
-        refusal = seen.github.left_troubles.get(item.scale_set_id)
         if _is_done(seen, item):
             continue
+        refusal = seen.github.left_troubles.get(item.scale_set_id)
         if refusal is None:
             kept.append(item)
-            if not _is_in_use(seen, item) and seen.now_s >= seen.known.left_retry_s:
+            if _is_in_use(seen, item):
+                continue
+            if seen.now_s >= seen.known.left_retry_s:
                 place = item.place(seen.namespace)
                 actions.append(DeleteScaleSet(place, item.scale_set_id, left_behind=True))
-            continue
-        since_s = parse_time(item.failing_since) if item.failing_since else seen.now_s
-        if seen.now_s - since_s < GIVE_UP_AFTER_S:
+            elif told := seen.known.left_troubles.get(item.scale_set_id):
+                troubles.append(told)
+        elif _failing_s(seen, item) < GIVE_UP_AFTER_S:
             stamp = item.failing_since or format_time(seen.now_s)
             kept.append(msgspec.structs.replace(item, failing_since=stamp))
             troubles.append(refusal)
         else:
-            troubles.append(_leaked(seen, item, refusal.happened))
+            leaks.append(_leaked(seen, item, refusal.happened))
     if kept != left:
-        actions.append(_remember(seen, kept))
+        actions.append(_remember(seen, kept, tuple(leaks)))
     again_s = max(1.0, seen.known.left_retry_s - seen.now_s) if troubles else None
     return Stage(tuple(actions), tuple(troubles), again_s=again_s)
+
+
+def _failing_s(seen: Snapshot, item: LeftBehind) -> float:
+    return seen.now_s - parse_time(item.failing_since) if item.failing_since else 0.0
 
 
 def _is_done(seen: Snapshot, item: LeftBehind) -> bool:
@@ -126,13 +133,13 @@ def _is_in_use(seen: Snapshot, item: LeftBehind) -> bool:
     )
 
 
-def _remember(seen: Snapshot, left: list[LeftBehind]) -> PatchSelf:
+def _remember(seen: Snapshot, left: list[LeftBehind], told: tuple[Trouble, ...]) -> PatchSelf:
     annotations: dict[str, Any] = {keys.LEFT_BEHIND: as_annotation(left)}
     body = {"metadata": {"annotations": annotations}}
-    return PatchSelf(at_version(body, seen.meta.resource_version))
+    return PatchSelf(at_version(body, seen.meta.resource_version), told)
 
 
-def _leaked(seen: Snapshot, item: LeftBehind, why: str) -> Any:
+def _leaked(seen: Snapshot, item: LeftBehind, why: str) -> Trouble:
     what = (
         f"scale set {item.scale_set_id} at {item.github_config_url} could not be deleted and was "
         f"given up: {why}"

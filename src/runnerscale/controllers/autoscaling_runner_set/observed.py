@@ -22,7 +22,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Settings,
     Snapshot,
 )
-from runnerscale.controllers.autoscaling_runner_set.wish import claim, read_wish
+from runnerscale.controllers.autoscaling_runner_set.wish import claim, read_wish, same_address
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.objects import controller_of, is_deleting, key_of
 
@@ -120,9 +120,12 @@ def _rivals(caches: Caches, runner_set: AutoscalingRunnerSet) -> tuple[str, ...]
 
 
 def _rank(runner_set: AutoscalingRunnerSet) -> tuple[bool, str, str]:
-    """Who has an id already goes first, then who is older."""
+    """Who is registered at that place already goes first, then who is older."""
     meta = runner_set.metadata
-    registered = bool((meta.annotations or {}).get(keys.SCALE_SET_ID))
+    annotations = meta.annotations or {}
+    url = runner_set.spec.github_config_url
+    here = same_address(annotations.get(keys.ISSUED_FOR) or url, url)
+    registered = here and bool(annotations.get(keys.SCALE_SET_ID))
     return (not registered, meta.creation_timestamp or "", meta.uid or "")
 
 

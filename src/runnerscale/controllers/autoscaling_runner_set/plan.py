@@ -41,7 +41,7 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
         return as_plan(Stage((PatchSelf(missing),)))
     skew = version.skew(seen)
     told: Stage[Action] = Stage(
-        troubles=(*seen.wish.troubles, *((skew,) if skew else ()), *seen.refused),
+        troubles=(*seen.wish.troubles, *((skew,) if skew else ()), *seen.refused, *seen.told),
         failed=bool(seen.refused),
     )
     stages = [
@@ -71,16 +71,19 @@ def _with_status(seen: Snapshot, so_far: Stage[Action]) -> Stage[Action]:
 def _one_patch(seen: Snapshot, stage: Stage[Action], *, settled: bool) -> Stage[Action]:
     """All changes to the object itself in one write: they carry the same version."""
     merged: dict[str, Any] = {}
+    told: list[Trouble] = []
     others: list[Action] = []
     for action in stage.actions:
         if isinstance(action, PatchSelf):
             merged = _merged(merged, action.body)
+            told += action.told
         else:
             others.append(action)
     if merged or settled:
         merged = _with_integrity(seen, merged)
     if merged:
-        others.insert(0, PatchSelf(at_version(merged, seen.meta.resource_version)))
+        patch = at_version(merged, seen.meta.resource_version)
+        others.insert(0, PatchSelf(patch, tuple(told)))
     return Stage(tuple(others), stage.troubles, stage.again_s, stage.failed, stage.stop)
 
 

@@ -69,7 +69,8 @@ class Known:
     failed_generation: int = 0  # of the object, at that time
     failures: int = 0  # in a row
     retry_s: float = 0.0  # wall time; no call before, unless the object changes
-    left_retry_s: float = 0.0  # the same for what was left behind
+    left_retry_s: float = 0.0  # the same for what was left behind ...
+    left_troubles: Mapping[int, Trouble] = field(default_factory=dict)  # ... by id
     status_told: str = ""  # fingerprint of the status written last
     counted_s: float = 0.0  # when the status was written last, wall time
 
@@ -104,6 +105,7 @@ class Snapshot:
     known: Known = Known()
     github: GitHub = GitHub()
     refused: tuple[Trouble, ...] = ()  # by the API server, in this pass
+    told: tuple[Trouble, ...] = ()  # what this pass has let go, and nobody remembers after it
     unprotected: frozenset[str] = frozenset()  # annotation keys done in this pass
 
     @property
@@ -206,9 +208,13 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class PatchSelf:
-    """Change finalizers, annotations, labels or the empty name; carries the version read."""
+    """Change finalizers, annotations, labels or the empty name; carries the version read.
+
+    `told`: what is to be said once, because this write forgets it.
+    """
 
     body: Mapping[str, Any]
+    told: tuple[Trouble, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +393,8 @@ def _learn_one(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
 def _learn_object(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
     if isinstance(answer, Trouble):
         return replace(seen, refused=(*seen.refused, answer))
+    if isinstance(action, PatchSelf):
+        seen = replace(seen, told=(*seen.told, *action.told))
     if isinstance(answer, AutoscalingRunnerSet):
         known = seen.known
         if known.checked_generation == (seen.meta.generation or 0):
@@ -418,14 +426,7 @@ def _learn_object(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
 def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
     github = seen.github
     if isinstance(answer, Trouble):
-        known = replace(
-            seen.known,
-            trouble=answer,
-            failed_generation=seen.meta.generation or 0,
-            failures=seen.known.failures + 1,
-            retry_s=seen.now_s + RETRY.delay_s(seen.known.failures),
-        )
-        return replace(seen, github=replace(github, trouble=answer), known=known)
+        return _failed(seen, answer)
     seen = replace(seen, known=replace(seen.known, trouble=None, failures=0, retry_s=0.0))
     match action, answer:
         case FindGroup(), RunnerGroup():
@@ -458,6 +459,17 @@ def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
     return replace(seen, github=github)
 
 
+def _failed(seen: Snapshot, trouble: Trouble) -> Snapshot:
+    known = replace(
+        seen.known,
+        trouble=trouble,
+        failed_generation=seen.meta.generation or 0,
+        failures=seen.known.failures + 1,
+        retry_s=seen.now_s + RETRY.delay_s(seen.known.failures),
+    )
+    return replace(seen, github=replace(seen.github, trouble=trouble), known=known)
+
+
 def _checked(seen: Snapshot, known: Known, scale_set: RunnerScaleSet) -> Known:
     return replace(
         known,
@@ -472,9 +484,12 @@ def _learn_deleted(
 ) -> Snapshot:
     github = seen.github
     if not isinstance(answer, Trouble):
-        return replace(seen, github=replace(github, deleted=github.deleted | {scale_set_id}))
+        left = {k: v for k, v in seen.known.left_troubles.items() if k != scale_set_id}
+        known = replace(seen.known, left_troubles=left)
+        deleted = replace(github, deleted=github.deleted | {scale_set_id})
+        return replace(seen, github=deleted, known=known)
     if left_behind:
         troubles = {**github.left_troubles, scale_set_id: answer}
-        known = replace(seen.known, left_retry_s=seen.now_s + LEFT_RETRY_S)
+        known = replace(seen.known, left_retry_s=seen.now_s + LEFT_RETRY_S, left_troubles=troubles)
         return replace(seen, github=replace(github, left_troubles=troubles), known=known)
-    return replace(seen, github=replace(github, trouble=answer))
+    return _failed(seen, answer)

@@ -1,0 +1,100 @@
+"""Scale sets at places that the runner set has moved away from."""
+
+import json
+
+from runnerscale.api import labels as keys
+from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
+from runnerscale.scaleset.errors import CredentialsRefused
+from tests.plan.autoscaling_runner_set.world import RUNNERS, URL, World
+
+NEW = "https://github.com/other-org"
+
+
+async def moved_with_a_busy_runner() -> World:
+    world = World()
+    await world.settle()
+    world.runner("linux-runner-busy", status={"phase": "Running", "jobId": "j"})
+    world.edit(githubConfigUrl=NEW, githubConfigSecret="new")
+    await world.settle()
+    return world
+
+
+def finish(world: World) -> None:
+    world.api.drop(EPHEMERAL_RUNNERS, RUNNERS, "linux-runner-busy")
+
+
+async def test_the_old_place_is_remembered_with_its_own_credentials() -> None:
+    world = await moved_with_a_busy_runner()
+    (entry,) = json.loads(world.annotations[keys.LEFT_BEHIND])
+    assert entry == {
+        "scaleSetId": 7,
+        "githubConfigUrl": URL,
+        "githubConfigSecret": "github",
+    }
+    finish(world)
+    await world.settle()
+    assert world.github.places[-1].secret_name == "github"
+    assert world.github.at[URL] == {}
+    assert keys.LEFT_BEHIND not in world.annotations
+
+
+async def test_credentials_that_no_longer_work_are_tried_for_an_hour_and_the_id_is_told() -> None:
+    world = await moved_with_a_busy_runner()
+
+    def fault(call: str, place: object) -> Exception | None:
+        old = getattr(place, "config_url", "") == URL
+        return CredentialsRefused("401 Bad credentials") if old else None
+
+    world.github.fault = fault
+    finish(world)
+    await world.settle()
+    assert world.status["reason"] == "CredentialsRefused"
+    assert world.status["phase"] == "Running"  # the new place is served
+    for _ in range(59):
+        await world.later(60)
+    assert keys.LEFT_BEHIND in world.annotations
+    await world.later(60)
+    await world.later(60)
+    assert keys.LEFT_BEHIND not in world.annotations
+    assert "ScaleSetLeaked" in world.events.reasons()
+    (message,) = {m for _, reason, m in world.events.said if reason == "ScaleSetLeaked"}
+    assert f"scale set 7 at {URL}" in message
+
+
+async def test_a_scale_set_that_is_gone_already_is_forgotten() -> None:
+    world = await moved_with_a_busy_runner()
+    del world.github.at[URL][7]
+    finish(world)
+    await world.settle()
+    assert keys.LEFT_BEHIND not in world.annotations
+
+
+async def test_a_scale_set_that_another_object_has_is_not_deleted() -> None:
+    world = await moved_with_a_busy_runner()
+    world.create(
+        "heir",
+        meta={"annotations": {keys.SCALE_SET_ID: "7", keys.ISSUED_FOR: URL}},
+        runnerScaleSetName="linux",
+    )
+    finish(world)
+    await world.settle()
+    assert 7 in world.github.at[URL]
+    assert keys.LEFT_BEHIND not in world.annotations
+
+
+async def test_coming_back_adopts_the_set_that_was_left_and_forgets_that_it_was() -> None:
+    world = await moved_with_a_busy_runner()
+    world.edit(githubConfigUrl=URL, githubConfigSecret="github")
+    await world.settle()
+    assert world.annotations[keys.SCALE_SET_ID] == "7"
+    assert 7 in world.github.at[URL]
+    assert URL not in world.annotations.get(keys.LEFT_BEHIND, "")
+    assert world.github.at[NEW] == {}
+
+
+async def test_an_unreadable_memory_is_no_memory_and_stops_nothing() -> None:
+    world = World()
+    await world.settle()
+    world.edit_meta(annotations={keys.LEFT_BEHIND: "{not json"})
+    await world.settle()
+    assert world.status["phase"] == "Running"

@@ -1,0 +1,94 @@
+"""What is looked at, and what counts as what."""
+
+from runnerscale.api import labels as keys
+from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
+from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
+from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.controllers.autoscaling_runner_set.snapshot import Snapshot
+from tests.plan.autoscaling_runner_set.world import KEY, NAME, RUNNERS, URL, World
+
+
+def seen(world: World, key: str = KEY) -> Snapshot:
+    found = world.reconciler.observe(key)
+    assert found is not None
+    return found
+
+
+async def settled() -> World:
+    world = World()
+    await world.settle()
+    return world
+
+
+async def test_a_runner_set_that_is_gone_is_nothing_to_look_at() -> None:
+    assert World().reconciler.observe("arc-runners/none") is None
+
+
+async def test_idle_are_those_without_a_job_that_live_and_stay() -> None:
+    world = await settled()
+    for name, status in {
+        "idle": {"phase": "Pending"},
+        "new": {},
+        "legacy": {"phase": "Running"},  # without a job: an older controller's leftover
+    }.items():
+        world.runner(name, status=status)
+        assert seen(world).runners.idle_places == {(URL, 7)}
+        world.api.drop(EPHEMERAL_RUNNERS, RUNNERS, name)
+    for name, status in {
+        "busy": {"phase": "Running", "jobId": "j"},
+        "lagging": {"phase": "Pending", "workflowRunId": 3},
+        "failed": {"phase": "Failed"},
+    }.items():
+        world.runner(name, status=status)
+    world.runner("going", status={"phase": "Pending"})
+    going = {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z", "finalizers": ["x"]}}
+    world.api.change(EPHEMERAL_RUNNERS, RUNNERS, "going", going)
+    assert seen(world).runners.idle_places == frozenset()
+    assert seen(world).runners.places == {(URL, 7)}
+
+
+async def test_runners_of_a_namesake_that_is_gone_do_not_count() -> None:
+    world = await settled()
+    world.runner("old")
+    stranger = [{"kind": "EphemeralRunnerSet", "name": NAME, "uid": "another", "controller": True}]
+    change = {"metadata": {"ownerReferences": stranger}}
+    world.api.change(EPHEMERAL_RUNNERS, RUNNERS, "old", change)
+    assert seen(world).runners.places == frozenset()
+
+
+async def test_sets_of_a_namesake_that_is_gone_are_not_ours() -> None:
+    world = await settled()
+    other = [{"kind": "AutoscalingRunnerSet", "name": NAME, "uid": "another", "controller": True}]
+    change = {"metadata": {"ownerReferences": other}}
+    world.api.change(EPHEMERAL_RUNNER_SETS, RUNNERS, NAME, change)
+    assert seen(world).sets == ()
+
+
+async def test_who_is_registered_goes_before_who_is_only_older() -> None:
+    world = World(create=False)
+    world.create("older", runnerScaleSetName="shared")
+    world.clock.advance(10)
+    world.create("younger", runnerScaleSetName="shared")
+    assert seen(world, "arc-runners/older").rivals == ()
+    assert seen(world, "arc-runners/younger").rivals == ("arc-runners/older",)
+    registered = {"metadata": {"annotations": {keys.SCALE_SET_ID: "9"}}}
+    world.api.change(AUTOSCALING_RUNNER_SETS, RUNNERS, "younger", registered)
+    assert seen(world, "arc-runners/older").rivals == ("arc-runners/younger",)
+    assert seen(world, "arc-runners/younger").rivals == ()
+
+
+async def test_a_rival_that_is_going_is_none() -> None:
+    world = World(create=False)
+    world.create("older", runnerScaleSetName="shared")
+    world.create("younger", runnerScaleSetName="shared")
+    going = {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z", "finalizers": ["x"]}}
+    world.api.change(AUTOSCALING_RUNNER_SETS, RUNNERS, "older", going)
+    assert seen(world, "arc-runners/younger").rivals == ()
+
+
+async def test_memory_belongs_to_an_object_and_not_to_its_name() -> None:
+    world = await settled()
+    assert seen(world).known.scale_set is not None
+    world.api.drop(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME)
+    world.create()
+    assert seen(world).known.scale_set is None

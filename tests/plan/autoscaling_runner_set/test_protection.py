@@ -1,0 +1,108 @@
+"""Taking the chart's `cleanup-protection` from its objects."""
+
+import pytest
+
+from runnerscale.api import labels as keys
+from runnerscale.controllers.autoscaling_runner_set.protection import BATCHES
+from runnerscale.core.clock import format_time
+from runnerscale.kube.builtin import ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
+from runnerscale.kube.errors import Forbidden, KubeError
+from tests.plan.autoscaling_runner_set.world import RUNNERS, World
+
+ORDER = [pair for batch in BATCHES for pair in batch]
+NAMES = {key: f"obj-{number}" for number, (key, _) in enumerate(ORDER)}
+
+
+async def protected() -> World:
+    """A settled runner set with all seven chart objects, all being deleted by Helm."""
+    world = World()
+    world.edit_meta(annotations=NAMES)
+    await world.settle()
+    for key, resource in ORDER:
+        body = {
+            "metadata": {
+                "name": NAMES[key],
+                "finalizers": ["other/keep", keys.CLEANUP_PROTECTION_FINALIZER],
+                "deletionTimestamp": format_time(world.clock.now_s()),
+            }
+        }
+        world.api.put(resource, RUNNERS, body)
+    return world
+
+
+@pytest.mark.behaviour("C1 T67", "C1 T68")
+async def test_all_seven_are_released_in_the_contracts_order_and_other_finalizers_stay() -> None:
+    world = await protected()
+    world.delete()
+    world.api.writes.clear()
+    await world.one_pass()
+    assert world.ars is None  # one pass is enough
+    released = [name for verb, _, name in world.api.writes if verb == "patch" and "obj-" in name]
+    assert released == [NAMES[key] for key, _ in ORDER]
+    assert [resource.kind for _, resource in ORDER] == [
+        "RoleBinding",
+        "Role",
+        "ServiceAccount",
+        "ServiceAccount",
+        "Secret",
+        "RoleBinding",
+        "Role",
+    ]
+    for key, resource in ORDER:
+        body = world.api.body(resource, RUNNERS, NAMES[key])
+        assert body is not None
+        assert body["metadata"]["finalizers"] == ["other/keep"]
+
+
+@pytest.mark.behaviour("C1 T67", "C1 T68")
+async def test_without_other_finalizers_they_are_gone() -> None:
+    world = await protected()
+    for key, resource in ORDER:
+        only = {"metadata": {"finalizers": [keys.CLEANUP_PROTECTION_FINALIZER]}}
+        world.api.change(resource, RUNNERS, NAMES[key], only)
+    world.delete()
+    await world.settle()
+    for resource in (ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SECRETS):
+        assert world.api.names(resource) == []
+
+
+@pytest.mark.behaviour("C1 T69")
+async def test_an_object_that_does_not_exist_is_done() -> None:
+    world = World()
+    world.edit_meta(annotations=NAMES)
+    await world.settle()
+    world.delete()
+    await world.settle()
+    assert world.ars is None
+
+
+@pytest.mark.behaviour("C1 T69")
+async def test_no_right_to_the_secret_counts_as_done() -> None:
+    world = await protected()
+
+    def fault(verb: str, plural: str, name: str) -> KubeError | None:
+        return Forbidden(403, "Forbidden", "no") if plural == "secrets" else None
+
+    world.api.fault = fault
+    world.delete()
+    await world.settle()
+    assert world.ars is None
+
+
+async def test_a_lost_right_stops_the_chain_but_not_for_ever() -> None:
+    world = await protected()
+
+    def fault(verb: str, plural: str, name: str) -> KubeError | None:
+        forbidden = (verb, plural) == ("patch", "roles")
+        return Forbidden(403, "Forbidden", 'cannot patch resource "roles"') if forbidden else None
+
+    world.api.fault = fault
+    world.delete()
+    await world.settle()
+    assert world.ars is not None
+    assert world.condition("DeletionBlocked") == ("True", "RightsMissing")
+    since_s = world.clock.now_s()
+    while world.ars is not None:
+        await world.later(30)
+        assert world.clock.now_s() - since_s < 700
+    assert world.clock.now_s() - since_s >= 600

@@ -1,0 +1,123 @@
+"""What the runner set says of itself."""
+
+import pytest
+
+from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
+from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
+from tests.plan.autoscaling_runner_set.world import AL_NAME, HOME, NAME, RUNNERS, World
+
+
+async def settled() -> World:
+    world = World()
+    await world.settle()
+    return world
+
+
+def counts(world: World) -> list[int]:
+    names = ("pending", "running", "failed", "finished", "deleting")
+    each = [world.status[f"{name}EphemeralRunners"] for name in names]
+    return [world.status["currentRunners"], *each]
+
+
+@pytest.mark.behaviour("C1 T53")
+async def test_the_counters_are_those_of_the_set() -> None:
+    world = await settled()
+    world.set_status(
+        currentReplicas=6,
+        pendingEphemeralRunners=3,
+        runningEphemeralRunners=2,
+        failedEphemeralRunners=1,
+        finishedEphemeralRunners=4,
+        deletingEphemeralRunners=5,
+    )
+    await world.later(1)
+    assert counts(world) == [6, 3, 2, 1, 4, 5]
+    assert world.status["phase"] == "Running"
+
+
+@pytest.mark.behaviour("C1 T54")
+async def test_they_follow_though_the_total_stays() -> None:
+    world = await settled()
+    world.set_status(currentReplicas=2, pendingEphemeralRunners=2)
+    await world.later(1)
+    world.set_status(pendingEphemeralRunners=1, runningEphemeralRunners=1)
+    await world.later(1)
+    assert counts(world)[:3] == [2, 1, 1]
+
+
+async def test_they_are_written_at_most_once_a_second() -> None:
+    world = await settled()
+    world.clock.advance(1)
+    world.set_status(currentReplicas=1, pendingEphemeralRunners=1)
+    await world.one_pass()
+    world.api.changes()
+    world.set_status(currentReplicas=2, pendingEphemeralRunners=2)
+    end = await world.one_pass()
+    assert world.api.writes == []
+    assert end.again_s == 1.0
+    await world.later(1)
+    assert counts(world)[0] == 2
+
+
+async def test_zeros_are_written_too() -> None:
+    world = await settled()
+    assert counts(world) == [0, 0, 0, 0, 0, 0]
+
+
+async def test_what_stops_the_listener_is_seen_on_the_runner_set() -> None:
+    world = await settled()
+    condition = {"type": "PodRunning", "status": "False", "reason": "ListenerCrashing"}
+    crashing = {
+        "reason": "ListenerCrashing",
+        "message": "the listener ended 5 times in a row",
+        "conditions": [condition | {"message": "so often"}],
+    }
+    world.api.change(AUTOSCALING_LISTENERS, HOME, AL_NAME, {"status": crashing})
+    await world.settle()
+    assert world.status["reason"] == "ListenerCrashing"
+    assert world.condition("ListenerReady") == ("False", "ListenerCrashing")
+    assert world.condition("Ready") == ("False", "InProgress")
+
+
+async def test_what_stops_the_runners_is_seen_on_the_runner_set() -> None:
+    world = await settled()
+    refused = {"type": "TemplateAccepted", "status": "False", "reason": "TemplateRefused"}
+    world.set_status(
+        reason="TemplateRefused",
+        message="denied by policy",
+        conditions=[refused | {"message": "denied by policy"}],
+    )
+    await world.settle()
+    assert world.status["reason"] == "TemplateRefused"
+    assert world.condition("TemplateAccepted") == ("False", "TemplateRefused")
+    assert world.condition("Ready")[0] == "False"
+    world.set_status(reason="", message="", conditions=[refused | {"status": "True"}])
+    await world.later(1)
+    assert world.condition("TemplateAccepted")[0] == "True"
+    assert world.condition("Ready")[0] == "True"
+
+
+async def test_conditions_name_the_generation_they_are_about() -> None:
+    world = await settled()
+    world.edit(maxRunners=11)
+    await world.settle()
+    generations = {c["observedGeneration"] for c in world.status["conditions"]}
+    assert generations == {world.ars["metadata"]["generation"]}
+
+
+async def test_a_server_that_prunes_conditions_is_told_once_only() -> None:
+    world = await settled()
+    pruned = {"conditions": None, "reason": None, "message": None}
+    world.api.change(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME, {"status": pruned})
+    world.api.changes()
+    world.clock.advance(30)
+    await world.one_pass()
+    assert world.api.writes == []
+
+
+async def test_an_unregistered_set_is_pending_and_not_ready() -> None:
+    world = World(runnerGroup="nobody")
+    await world.settle()
+    assert world.status["phase"] == "Pending"
+    assert world.condition("Ready") == ("False", "RunnerGroupNotFound")
+    assert world.condition("ListenerReady") == ("False", "NoListener")
