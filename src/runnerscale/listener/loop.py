@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 ELEMENT_BOUND_S = 30.0  # for storing what one message says (design section 5)
 RUNNERS_AT_ONCE_MAX = 32
-POLL_BOUND_S = 90.0  # the service holds a poll 50 s; a dead connection is found by this
+POLL_BOUND_S = 200.0  # the client ends a poll by itself well before; this is the last resort
 OPEN_BOUND_S = 120.0
 CLOSE_BOUND_S = 8.0  # with what comes around it: gone within 10 s of a signal
 STOP_HANDLING_S = 15.0  # a message being handled when the signal comes; grace may be 30 s

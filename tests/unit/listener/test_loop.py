@@ -299,7 +299,7 @@ def test_a_poll_that_never_comes_back_is_given_up(run_virtual: Run) -> None:
     async def scene() -> None:
         this = world(session(100_000.0, message(1, 1)))
         async with running(this):
-            await until(lambda: this.session.did("acknowledge") == [1], within_s=100)
+            await until(lambda: this.session.did("acknowledge") == [1], within_s=210)
 
     run_virtual(scene())
 
