@@ -1,5 +1,6 @@
 """Where the API server is and who we are there: files, environment, complaints."""
 
+import asyncio
 import base64
 import json
 import os
@@ -235,6 +236,13 @@ def test_a_pod_without_a_token_says_which_setting_does_that(tmp_path: Path) -> N
     environ = pod_files(tmp_path)
     (tmp_path / "token").unlink()
     with pytest.raises(ConfigError, match="automountServiceAccountToken"):
+        load_config(None, environ)
+
+
+def test_a_pod_whose_files_are_incomplete_names_the_file(tmp_path: Path) -> None:
+    environ = pod_files(tmp_path)
+    (tmp_path / "ca.crt").unlink()
+    with pytest.raises(ConfigError, match=r"ca\.crt"):
         load_config(None, environ)
 
 
@@ -485,6 +493,39 @@ async def test_a_plugin_that_fails_is_one_sentence_without_its_output(
         await source.authorization()
     assert "get-token" in str(caught.value)
     assert "secret-token" not in str(caught.value)
+
+
+async def test_a_plugin_that_hangs_is_given_up() -> None:
+    class Hanging(Command):
+        async def __call__(self, argv: Any, env: Mapping[str, str]) -> Finished:
+            await asyncio.sleep(1000)
+            raise AssertionError
+
+    source = ExecCredentials(
+        PLUGIN,
+        clock=ManualClock(),
+        run=Hanging(b""),
+        environ={},
+        on_certificate=lambda _: None,
+        timeout_s=0.01,
+    )
+    with pytest.raises(ConfigError, match="did not end within"):
+        await source.authorization()
+
+
+async def test_a_command_is_killed_when_nobody_waits_for_it_any_more() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await run_process(["/bin/sleep", "100"], {})
+
+
+async def test_many_calls_at_once_run_the_plugin_once() -> None:
+    command = Command(credential())
+    source = exec_credentials(command, ManualClock())
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(source.authorization())
+    assert len(command.calls) == 1
 
 
 def test_tokens_do_not_show_in_what_a_plugin_issued() -> None:

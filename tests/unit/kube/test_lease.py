@@ -178,6 +178,27 @@ def test_a_holder_that_is_cut_off_stops_before_another_may_begin(run_virtual: Ru
     assert began - ended >= 4.0  # the lease outlives it by its own margin
 
 
+def test_being_cancelled_twice_still_waits_for_the_end_of_the_work(
+    run_virtual: RunVirtual,
+) -> None:
+    async def scenario() -> None:
+        site = Site()
+        site.slow_end_s = 3.0
+        first = site.start("one")
+        await asyncio.sleep(1)
+        first.cancel()
+        await asyncio.sleep(1)
+        first.cancel()
+        await asyncio.sleep(1)
+        assert site.working == {"one"}
+        assert not first.done()
+        await asyncio.wait([first])
+        assert site.working == set()
+        assert first.cancelled()
+
+    run_virtual(scenario())
+
+
 def test_work_that_does_not_end_in_time_ends_the_process(run_virtual: RunVirtual) -> None:
     async def scenario() -> None:
         site = Site()

@@ -215,3 +215,53 @@ def test_a_list_that_began_before_the_write_settles_nothing(run_virtual: RunVirt
             assert world.writes.is_settled("key")
 
     run_virtual(scenario())
+
+
+def test_versions_that_are_no_numbers_are_found_on_the_object(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.writes.wrote("key", world.informer, "ns/a", "abc")
+            world.writes.wrote("slow", world.informer, "ns/a", "xyz")
+            made = world.server.put(path_of("a"), {})
+            made["metadata"]["resourceVersion"] = "abc"
+            await asyncio.sleep(0.1)
+            assert world.writes.is_settled("key")
+            assert not world.writes.is_settled("slow")
+            world.wait_for("slow")
+            await asyncio.sleep(20)  # never shown: the list after the bound settles it
+            assert world.writes.is_settled("slow")
+
+    run_virtual(scenario())
+
+
+def test_a_server_that_went_back_in_time_holds_no_key_for_ever(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.writes.wrote("key", world.informer, "ns/a", "999999")  # of before the restore
+            world.wait_for("key")
+            await asyncio.sleep(60)
+            assert len(world.heard) == 1
+
+    run_virtual(scenario())
+
+
+def test_a_key_parked_twice_is_told_once(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            made = world.server.put(path_of("a"), {})
+            version = made["metadata"]["resourceVersion"]
+            world.writes.wrote("key", world.informer, "ns/a", version)
+            world.wait_for("key")
+            world.wait_for("key")
+            world.server.thaw()
+            await asyncio.sleep(0.1)
+            assert len(world.heard) == 1
+
+    run_virtual(scenario())
