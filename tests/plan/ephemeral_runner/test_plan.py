@@ -14,6 +14,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Action,
     Answer,
     AskRunner,
+    CheckPod,
     CreatePod,
     CreateSecret,
     DeleteLeftovers,
@@ -22,6 +23,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     DeleteSecret,
     Done,
     FindRunner,
+    Found,
     GenerateJit,
     GitHubFailed,
     Known,
@@ -160,6 +162,8 @@ def good(action: Action, version: int, *, busy: bool = False, knows: bool = True
             return Done()
         case CreatePod():
             return Done(str(version), uid=f"pod-{version}")
+        case CheckPod():
+            return Said.ABSENT
         case DeletePod(grace_s=grace_s):
             return Said.GONE if grace_s == 0 else Done(str(version))
         case DeleteSecret():
@@ -179,6 +183,7 @@ BAD: dict[type, list[Answer]] = {
         Refused(403, "admission webhook says no"),
         NoAnswer("x"),
     ],
+    CheckPod: [NoAnswer("x"), Found(RUNNING), Found(exited(0))],
     DeletePod: [NoAnswer("x"), Done("9")],
     DeleteSecret: [NoAnswer("x"), Refused(403, "cannot delete resource")],
     DeleteLeftovers: [NoAnswer("x")],

@@ -8,7 +8,9 @@ from runnerscale.api.reasons import DISTURBANCES, Reason
 from runnerscale.controllers.ephemeral_runner.actions import (
     NOTHING,
     AskRunner,
+    CheckPod,
     DeleteRunner,
+    Found,
     GitHubFailed,
     How,
     Known,
@@ -23,6 +25,7 @@ from tests.plan.ephemeral_runner.values import (
     BUSY,
     IDLE,
     MADE,
+    MISSED,
     NEW,
     NOW_S,
     PENDING,
@@ -42,6 +45,7 @@ from tests.plan.ephemeral_runner.values import (
 
 ASK = AskRunner(REF, 7)
 ENDED = replace(MADE, end_s=NOW_S)
+GONE = replace(MISSED, end_s=NOW_S)
 
 
 def verdict(now: Snapshot) -> tuple[How, str]:
@@ -216,49 +220,62 @@ def test_an_init_container_that_made_the_pod_fail_is_named() -> None:
 # --- lost ------------------------------------------------------------------------------------
 
 
+def test_a_pod_that_only_the_cache_misses_is_not_lost() -> None:
+    # Somebody took its labels off: it runs on, and so may its job.
+    for runner in (IDLE, BUSY):
+        missing = seen(runner, None)
+        assert plan(missing).actions == (CheckPod(REF),)
+        there = told(missing, CheckPod(REF), Found(RUNNING))
+        assert look(there) == NOTHING
+        assert there.hand.end_s is None
+        gone = told(missing, CheckPod(REF), Said.ABSENT)
+        assert gone.hand.missed
+        assert CheckPod(REF) not in plan(gone).actions
+
+
 def test_an_idle_runner_without_its_pod_is_replaced() -> None:
-    lost = seen(IDLE, None)
+    lost = seen(IDLE, None, MISSED)
     assert verdict(lost) == (How.DISTURBED, "PodLost")
     assert plan(lost).actions == (RemoveRunner(REF, 7),)
 
 
 def test_a_job_that_nobody_stored_makes_a_lost_runner_evidence() -> None:
-    lost = told(seen(IDLE, None), RemoveRunner(REF, 7), Said.JOB_RUNNING)
+    lost = told(seen(IDLE, None, MISSED), RemoveRunner(REF, 7), Said.JOB_RUNNING)
     asked = told(lost, ASK, Known(7, 3))
     write = patch(plan(asked).actions)
     assert (write.phase, write.reason) == ("Failed", "PodLost")
 
 
 def test_without_githubs_word_a_lost_idle_runner_does_not_wait() -> None:
-    write = patch(plan(seen(IDLE, None, no_answer())).actions)
+    write = patch(plan(seen(IDLE, None, no_answer(MISSED))).actions)
     assert (write.phase, write.reason) == (None, "PodLost")
 
 
 def test_the_last_sight_of_a_pod_says_why_it_is_gone() -> None:
     omen = Omen(Reason.NODE_LOST, "the node of its pod is gone")
-    assert verdict(seen(IDLE, None, replace(MADE, omen=omen))) == (How.DISTURBED, "NodeLost")
+    assert verdict(seen(IDLE, None, replace(MISSED, omen=omen))) == (How.DISTURBED, "NodeLost")
 
 
 def test_a_lost_runner_with_a_job_is_kept_as_evidence_if_github_still_knows_it() -> None:
-    lost = seen(BUSY, None, ENDED)
+    lost = seen(BUSY, None, GONE)
     assert look(lost).actions == (ASK,)
     assert verdict(told(lost, ASK, Known(7, 3))) == (How.FAILED, "PodLost")
 
 
 def test_a_job_that_ended_while_nobody_looked_is_finished() -> None:
-    lost = seen(BUSY, None, ENDED)
+    lost = seen(BUSY, None, GONE)
     assert verdict(told(lost, ASK, Said.ABSENT)) == (How.FINISHED, "")
 
 
 def test_a_lost_runner_with_a_job_does_not_wait_for_a_github_that_is_away() -> None:
-    lost = seen(BUSY, None, ENDED)
+    lost = seen(BUSY, None, GONE)
     why = no_answer().talk.trouble
     assert why is not None
     assert verdict(told(lost, ASK, GitHubFailed(why))) == (How.FAILED, "PodLost")
 
 
 def test_a_lost_runner_with_a_job_but_without_an_id_is_evidence() -> None:
-    assert verdict(seen(replace(NEW, has_job=True), None, MADE)) == (How.FAILED, "PodLost")
+    assert verdict(seen(replace(NEW, has_job=True), None, MISSED)) == (How.FAILED, "PodLost")
 
 
 def test_a_pod_that_lives_is_not_its_business() -> None:

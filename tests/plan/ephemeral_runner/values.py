@@ -60,6 +60,9 @@ def exited(code: int, **more: str) -> PodView:
 MADE = Hand(secret=True, pod=PodPast.MADE, issued_s=NOW_S)
 
 
+MISSED = replace(MADE, missed=True)  # the API server itself says that the pod is gone
+
+
 def seen(
     runner: Runner = PENDING,
     pod: PodView | None = None,

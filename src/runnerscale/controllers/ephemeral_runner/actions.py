@@ -10,6 +10,7 @@ from enum import Enum
 
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner.identity import Jit, Ref
+from runnerscale.controllers.ephemeral_runner.pod_view import PodView
 from runnerscale.kube.objects import Condition
 
 # --- actions: GitHub ------------------------------------------------------------------------
@@ -72,6 +73,13 @@ class CreatePod:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckPod:
+    """Ask the API server itself whether the pod that the cache misses is there."""
+
+    of: Ref
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePod:
     """`grace_s` 0: nothing of it runs any more; None: the pod's own."""
 
@@ -126,6 +134,7 @@ KubeAction = (
     CreateSecret
     | DeleteSecret
     | CreatePod
+    | CheckPod
     | DeletePod
     | DeleteLeftovers
     | PatchStatus
@@ -183,6 +192,13 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """The pod is there, though the cache does not show it."""
+
+    pod: PodView
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """The API server will not, in its own words."""
 
@@ -197,7 +213,7 @@ class NoAnswer:
     words: str
 
 
-Answer = Registered | Said | Known | GitHubFailed | Done | Refused | NoAnswer
+Answer = Registered | Said | Known | GitHubFailed | Done | Found | Refused | NoAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Action,
     Answer,
     AskRunner,
+    CheckPod,
     CreatePod,
     CreateSecret,
     DeleteLeftovers,
@@ -26,6 +27,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     DeleteSecret,
     Done,
     FindRunner,
+    Found,
     GenerateJit,
     GitHubAction,
     GitHubFailed,
@@ -42,6 +44,8 @@ from runnerscale.controllers.ephemeral_runner.actions import (
 from runnerscale.controllers.ephemeral_runner.identity import Jit, Ref
 from runnerscale.controllers.ephemeral_runner.jit_secret import jit_secret
 from runnerscale.controllers.ephemeral_runner.memory import Memory
+from runnerscale.controllers.ephemeral_runner.observe import is_its_pod
+from runnerscale.controllers.ephemeral_runner.pod_view import pod_view
 from runnerscale.controllers.ephemeral_runner.runner_pod import (
     NoRunnerContainer,
     runner_pod,
@@ -209,6 +213,9 @@ class Hands:
                 return Said.GONE
             case CreatePod(template_hash=template_hash):
                 return await self._create_pod(item, of, template_hash)
+            case CheckPod():
+                pod = await self._client.get(PODS, of.namespace, of.name, timeout_s=KUBE_TIMEOUT_S)
+                return Found(pod_view(pod)) if is_its_pod(item, pod) else Said.ABSENT
             case DeletePod():
                 return await self._delete_pod(action)
             case DeleteLeftovers():
@@ -232,8 +239,7 @@ class Hands:
             pod = await self._client.create(PODS, of.namespace, body, timeout_s=KUBE_TIMEOUT_S)
         except AlreadyExists:
             pod = await self._client.get(PODS, of.namespace, of.name, timeout_s=KUBE_TIMEOUT_S)
-            owners = pod.metadata.owner_references or ()
-            if not any(owner.controller and owner.uid == of.uid for owner in owners):
+            if not is_its_pod(item, pod):
                 return Said.EXISTS
         version = pod.metadata.resource_version or ""
         self._own_writes.wrote(of.key, self._pods, of.key, version)

@@ -15,6 +15,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Answer,
     Answered,
     AskRunner,
+    CheckPod,
     CreatePod,
     CreateSecret,
     DeleteLeftovers,
@@ -23,6 +24,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     DeleteSecret,
     Done,
     FindRunner,
+    Found,
     GenerateJit,
     GitHubFailed,
     Known,
@@ -85,7 +87,9 @@ def noticed(seen: Snapshot) -> Hand:
         )
         if hand.secret:
             hand = replace(hand, jit=None)  # the Secret has it, and the pod knows the Secret
-    ended = where(seen) is Where.LOST or (pod is not None and pod.ended)
+        hand = replace(hand, missed=False)
+    lost = hand.missed and where(seen) is Where.LOST
+    ended = lost or (pod is not None and pod.ended)
     if ended and hand.end_s is None:
         hand = replace(hand, end_s=seen.now_s)
     if runner.job_over and hand.over_s is None:
@@ -251,6 +255,10 @@ def _child_written(seen: Snapshot, action: Action, answer: Answer, *, at_s: floa
         case CreatePod(), Done(uid=uid):
             pod = PodView(uid=uid, created_s=at_s, changed_s=at_s)
             return replace(seen, pod=pod, hand=replace(hand, refusal=None))
+        case CheckPod(), Found(pod=pod):
+            return replace(seen, pod=pod)
+        case CheckPod(), Said.ABSENT:
+            hand = replace(hand, missed=True)
         case CreatePod(), Said.EXISTS:
             happened = "a pod of its name is there that is not ours"
             why = trouble(Reason.RUNNER_NAME_TAKEN, about=seen.about, happened=happened)

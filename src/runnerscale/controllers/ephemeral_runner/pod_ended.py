@@ -13,6 +13,7 @@ from runnerscale.api.reasons import Reason, trouble
 from runnerscale.controllers.ephemeral_runner.actions import (
     NOTHING,
     AskRunner,
+    CheckPod,
     Ending,
     How,
     Step,
@@ -133,6 +134,9 @@ def _over(seen: Snapshot, pod: PodView) -> Step:
 
 def _lost(seen: Snapshot) -> Step:
     """There is no pod, though there was one or may have been."""
+    if not seen.hand.missed:
+        # A pod whose labels somebody took off is missing in the cache, and runs on.
+        return Step((CheckPod(seen.runner.ref),))
     omen = seen.hand.omen or Omen(Reason.POD_LOST, "its pod is gone, nobody saw how it ended")
     if not seen.had_job:
         return _disturbed(seen, omen)

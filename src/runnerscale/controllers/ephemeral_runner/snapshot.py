@@ -116,9 +116,8 @@ class Hand:
     pod_not_before_s: float = 0.0
     refusal: Refusal | None = None
     omen: Omen | None = None
-    end_s: float | None = (
-        None  # since when the container is known to have ended, or its pod is lost
-    )
+    missed: bool = False  # the API server itself says that the pod is gone
+    end_s: float | None = None  # when we first knew that the container ended or the pod is lost
     over_s: float | None = None  # since when the job is said to be over
     retired_s: float | None = None  # first seen in a terminal phase
     secret_gone: bool = False

@@ -8,6 +8,7 @@ import pytest
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (
     AskRunner,
+    CheckPod,
     CreatePod,
     CreateSecret,
     DeleteLeftovers,
@@ -16,6 +17,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     DeleteSecret,
     Done,
     FindRunner,
+    Found,
     GenerateJit,
     GitHubFailed,
     Known,
@@ -175,6 +177,20 @@ def test_a_pod_that_exists_is_success_if_it_is_ours(run_virtual: Run) -> None:
         bench.api.remove("pods", "runner-1", grace_s=0)
         bench.api.put_new("pods", {"metadata": {"name": "runner-1"}})
         assert await bench.apply(CreatePod(bench.ref, "h")) is Said.EXISTS
+
+    with_bench(run_virtual, scene)
+
+
+def test_the_server_itself_is_asked_about_a_pod_that_the_cache_misses(run_virtual: Run) -> None:
+    async def scene(bench: Bench) -> None:
+        assert await bench.apply(CheckPod(bench.ref)) is Said.ABSENT
+        made = await bench.apply(CreatePod(bench.ref, "h"))
+        found = await bench.apply(CheckPod(bench.ref))
+        assert isinstance(found, Found)
+        assert found.pod.uid == made.uid
+        bench.api.remove("pods", "runner-1", grace_s=0)
+        bench.api.put_new("pods", {"metadata": {"name": "runner-1"}})
+        assert await bench.apply(CheckPod(bench.ref)) is Said.ABSENT  # a stranger's
 
     with_bench(run_virtual, scene)
 
