@@ -217,6 +217,23 @@ async def test_deletion_sends_term_then_kill_within_the_grace(cluster: Cluster) 
     await cluster.wait_gone("bad", within_s=4)
 
 
+async def test_a_finalizer_keeps_the_object_but_nothing_runs_again(cluster: Cluster) -> None:
+    starts = cluster.folder / "starts"
+    await cluster.add_pod("held", f"echo x >> {starts}; exec sleep 100")
+    await cluster.wait_phase("held", "Running")
+    hold = {"metadata": {"finalizers": ["example.com/hold"]}}
+    await cluster.client.patch(PODS, NAMESPACE, "held", hold)
+    await cluster.client.delete(PODS, NAMESPACE, "held")
+    await cluster.until(lambda: not list((cluster.data / "pods").iterdir()))
+    assert (await cluster.pod("held"))["status"]["phase"] == "Failed"
+    await cluster.client.patch(PODS, NAMESPACE, "held", {"metadata": {"labels": {"a": "b"}}})
+    cluster.kill_agent()
+    await cluster.start_agent()
+    await cluster.client.patch(PODS, NAMESPACE, "held", {"metadata": {"finalizers": None}})
+    await cluster.wait_gone("held")
+    assert starts.read_text() == "x\n"
+
+
 async def test_the_node_is_there_with_its_address(cluster: Cluster) -> None:
     await cluster.add_pod("any", "exit 0")
     await cluster.wait_phase("any", "Succeeded")

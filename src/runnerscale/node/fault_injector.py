@@ -117,7 +117,7 @@ class FaultInjector:
     def _pick(self, fault: Evict | OomKill | KillContainer, *, running: bool) -> PodWorker:
         for worker in self._workers():
             ref = worker.ref
-            if fault.pod and (ref.namespace, ref.name) != (fault.namespace or "default", fault.pod):
+            if fault.namespace not in ("", ref.namespace) or fault.pod not in ("", ref.name):
                 continue
             labels = worker.pod.metadata.labels or {}
             if any(labels.get(name) != value for name, value in fault.labels.items()):

@@ -19,7 +19,7 @@ class _Fault(msgspec.Struct, tag_field="fault", forbid_unknown_fields=True, kw_o
 
 
 class _OnePod(_Fault):
-    """Of one pod: by name, or the first running one with these labels."""
+    """Of one pod: the oldest that has this namespace, name and labels, as far as they are given."""
 
     namespace: str = ""
     pod: str = ""

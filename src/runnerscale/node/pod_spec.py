@@ -5,8 +5,6 @@ volumes and probes as well. Decoding only: what the fields mean is told in `envi
 `volumes.py`, `mounts.py`, `probe_rules.py` and `pod_plan.py`.
 """
 
-from typing import Any
-
 import msgspec
 
 from runnerscale.kube.builtin import PodStatus
@@ -322,8 +320,3 @@ def grace_s(pod: NodePod) -> int:
 def is_sidecar(container: Container) -> bool:
     """An init container that keeps running beside the others."""
     return container.restart_policy == "Always"
-
-
-def plain(value: msgspec.Struct) -> Any:
-    """The JSON shape of a part, for messages and tests."""
-    return msgspec.to_builtins(value)

@@ -48,6 +48,7 @@ FAREWELL = Backoff(first_s=0.2, cap_s=10.0)
 REFRESH_RETRY_S = 10.0
 MESSAGE_LINES, MESSAGE_BYTES = 80, 2048  # kubelet's bounds of FallbackToLogsOnError
 START, CLEAN_UP = 0, 1  # urgency
+WAIT_MIN_S = 0.001  # wall clock and loop differ by a little: no turn for a microsecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ class PodWorker:
             await self._woken.wait()
             return
         try:
-            async with asyncio.timeout(max(0.0, min(times))):
+            async with asyncio.timeout(max(WAIT_MIN_S, min(times))):
                 await self._woken.wait()
         except TimeoutError:
             return
@@ -284,8 +285,8 @@ class PodWorker:
 
     async def _try_start(self, run: ContainerRun) -> Process | NotStarted | None:
         """None: the pod is being ended meanwhile."""
-        kind = "PodInitializing" if run.kind is Kind.MAIN and len(self._runs) > 1 else ""
-        creating = Waiting(kind or "ContainerCreating")
+        after_inits = run.kind is Kind.MAIN and bool(self.pod.spec.init_containers)
+        creating = Waiting("PodInitializing" if after_inits else "ContainerCreating")
         try:
             await self._volumes.ensure()
             if self._stopping_since_s is not None or self._gone:

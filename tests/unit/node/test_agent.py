@@ -705,10 +705,16 @@ def test_an_unknown_fault_is_refused_with_the_known_ones(document: Any, said: st
         decode_fault(document)
 
 
-def test_a_fault_that_hits_nobody_says_so(play: Play) -> None:
-    async def story(_world: World, agent: NodeAgent) -> None:
+@pytest.mark.parametrize(
+    "choice", [{"pod": "absent"}, {"namespace": "other"}, {"labels": {"app": "other"}}]
+)
+def test_a_fault_that_hits_nobody_says_so(choice: Any, play: Play) -> None:
+    async def story(world: World, agent: NodeAgent) -> None:
+        world.api.add_pod("one")
+        await world.running("one")
         with pytest.raises(FaultRefused, match="no live pod"):
-            agent.faults.inject(decode_fault({"fault": "kill", "pod": "absent"}))
+            agent.faults.inject(decode_fault({"fault": "kill", **choice}))
+        assert agent.faults.inject(decode_fault({"fault": "kill", "namespace": "jobs"}))
 
     play(story)
 
