@@ -66,8 +66,22 @@ TABLE = [
 
 
 @pytest.mark.behaviour(
-    *("C2 T129", "C2 T130", "C2 T131", "C2 T132", "C2 T133", "C2 T134", "C2 T135", "C2 T136"),
-    *("C2 T137", "C2 T138", "C2 T139", "C2 T140", "C2 T141", "C2 T142", "C2 T143", "C2 T144"),
+    "C2 T129",
+    "C2 T130",
+    "C2 T131",
+    "C2 T132",
+    "C2 T133",
+    "C2 T134",
+    "C2 T135",
+    "C2 T136",
+    "C2 T137",
+    "C2 T138",
+    "C2 T139",
+    "C2 T140",
+    "C2 T141",
+    "C2 T142",
+    "C2 T143",
+    "C2 T144",
     "C2 T145",
 )
 @pytest.mark.parametrize(("limits", "calls", "expected"), TABLE)
