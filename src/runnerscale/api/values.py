@@ -53,9 +53,15 @@ def as_body(value: Any) -> Any:
     if isinstance(value, msgspec.Raw):
         return _without_nulls(msgspec.json.decode(value)) if present(value) else None
     if isinstance(value, msgspec.Struct):
-        fields = ((f, getattr(value, f.name)) for f in msgspec.structs.fields(value))
-        bodies = {f.encode_name: as_body(item) for f, item in fields if item != f.default}
-        return {name: body for name, body in bodies.items() if body is not None}
+        bodies = {}
+        for field in msgspec.structs.fields(value):
+            item = getattr(value, field.name)
+            body = None if item == field.default else as_body(item)
+            # A section that is always there (a template) is absent when nothing is in it.
+            always = field.default_factory is not msgspec.NODEFAULT
+            if body is not None and not (always and body == {}):
+                bodies[field.encode_name] = body
+        return bodies
     if isinstance(value, dict):
         return {key: as_body(item) for key, item in value.items()}
     if isinstance(value, list):
