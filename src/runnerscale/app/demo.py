@@ -53,7 +53,9 @@ WEIGH_EVERY = 4  # looks
 # How long without any job starting or ending until the demo calls itself stuck.
 STUCK_AFTER_S = 300.0
 GONE_WITHIN_S = 90.0
-LISTENER_FIRST_S = 60.0
+STRIKE_TRIES_MAX = 40
+STRIKE_AGAIN_S = 0.5
+STRIKE_MEAN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,31 +277,39 @@ class Demo:
         breaker = Breaker(self._machine, github)
         async with asyncio.TaskGroup() as group:
             for planned in self._options.faults:
-                for at_s in self._instants(planned):
-                    group.create_task(self._strike(breaker, planned.fault, at_s))
+                work = self._strike_often if planned.count else self._strike_once
+                group.create_task(work(breaker, planned))
 
-    def _instants(self, planned: FaultAt) -> list[float]:
-        if not planned.count:
-            return [planned.at_s]
-        # Jobs keep coming for about so long; strikes after the end hit nothing.
-        jobs = self._options.jobs or 12
-        rounds = max(1.0, jobs / self._options.max_runners)
-        span_s = max(5.0, rounds * (self._options.job_seconds + 2.0))
-        return sorted(self._random.uniform(0, span_s) for _ in range(planned.count))
+    async def _strike_once(self, breaker: Breaker, planned: FaultAt) -> None:
+        fault = planned.fault
+        await self._clock.sleep(planned.at_s)
+        for _ in range(STRIKE_TRIES_MAX):
+            if await self._strike(breaker, fault):
+                break
+            await self._clock.sleep(STRIKE_AGAIN_S)
+        if fault.heal is not None:
+            await self._clock.sleep(FAULT_SECONDS)
+            await fault.heal(breaker)
+            self._view.say(f"fault    {fault.name} is healed")
 
-    async def _strike(self, breaker: Breaker, fault: Fault, at_s: float) -> None:
-        await self._clock.sleep(at_s)
-        for act, verb in ((fault.strike, "strikes"), (fault.heal, "is healed")):
-            if act is None:
-                return
-            try:
-                await act(breaker)
-            except (Problem, KubeError) as error:
-                self._view.say(f"fault    {fault.name} could not strike: {error}")
-                return
-            self._view.say(f"fault    {fault.name} {verb}: {fault.what}")
-            if fault.heal is not None and act is fault.strike:
-                await self._clock.sleep(FAULT_SECONDS)
+    async def _strike_often(self, breaker: Breaker, planned: FaultAt) -> None:
+        """At random instants, each after the thing struck has had time to come back."""
+        done = 0
+        note = len(self._notes)
+        while done < planned.count:
+            await self._clock.sleep(self._random.uniform(STRIKE_AGAIN_S, 2 * STRIKE_MEAN_S))
+            if await self._strike(breaker, planned.fault):
+                done += 1
+                self._notes[note:] = [f"{planned.fault.name} struck {done} times"]
+
+    async def _strike(self, breaker: Breaker, fault: Fault) -> bool:
+        try:
+            await fault.strike(breaker)
+        except (Problem, KubeError) as error:
+            log.info("fault cannot strike now", fault=fault.name, error=str(error))
+            return False
+        self._view.say(f"fault    {fault.name} strikes: {fault.what}")
+        return True
 
     async def _leave(self, github: GitHubControl, eyes: Eyes) -> Leftovers:
         """Delete the set; what is still there when it is gone, or when waiting ends."""

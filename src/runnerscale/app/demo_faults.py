@@ -131,7 +131,8 @@ class Breaker:
 
 def _kill(name: str) -> Strike:
     async def strike(breaker: Breaker) -> None:
-        breaker.machine.supervisor.kill(name)
+        if not breaker.machine.supervisor.kill(name):
+            raise Problem(f"{name} is not running just now", "")
 
     return strike
 

@@ -77,11 +77,13 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         self._keepers[child.name] = loop.create_task(self._keep(child), name=f"keep {child.name}")
 
-    def kill(self, name: str) -> None:
-        """SIGKILL, as a crash would; it comes back by itself."""
+    def kill(self, name: str) -> bool:
+        """SIGKILL, as a crash would; it comes back by itself. False: it was not running."""
         child = self._children[name]
-        if child.pid:
-            os.kill(child.pid, signal.SIGKILL)
+        if not child.pid:
+            return False
+        os.kill(child.pid, signal.SIGKILL)
+        return True
 
     async def stop(self) -> None:
         """SIGTERM in reverse order of start, SIGKILL after the grace; waits for each."""

@@ -66,6 +66,28 @@ def test_a_listener_that_lived_ten_minutes_begins_a_new_row_and_is_restarted_at_
     assert (end.ended.restarts, end.ready_s) == (0, 0.0)
 
 
+@pytest.mark.parametrize("code", [137, 143])
+def test_a_listener_killed_from_outside_is_counted_but_waits_at_most_five_seconds(
+    code: int,
+) -> None:
+    end = end_of(ended_pod(code=code, restarts=7))
+    assert end is not None
+    assert (end.ended.restarts, end.ready_s - NOW_S) == (8, 5.0)
+
+
+def test_a_listener_out_of_memory_slows_down_like_any_crash() -> None:
+    pod = ended_pod(code=137, restarts=5)
+    assert pod.status is not None
+    assert pod.status.container_statuses is not None
+    state = pod.status.container_statuses[0].state
+    assert state is not None
+    assert state.terminated is not None
+    state.terminated.reason = "OOMKilled"
+    end = end_of(pod)
+    assert end is not None
+    assert end.ready_s - NOW_S == 64.0
+
+
 def test_an_end_by_the_node_is_no_crash() -> None:
     pod = ended_pod(restarts=3)
     assert pod.status is not None

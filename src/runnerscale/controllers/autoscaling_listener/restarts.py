@@ -20,6 +20,11 @@ HEALTHY_AFTER_S = 600.0
 # 2, 4, 8 ... 300 s: nine starts in the first ten minutes, then one in five.
 DELAY = Backoff(first_s=2.0, cap_s=300.0)
 OUTSIDE_DELAY_S = 1.0
+# A signal that neither the kernel's memory killer nor the listener itself explains came from
+# outside. It is counted (so that it shows), but jobs need not wait long for what is healthy.
+KILLED_DELAY_MAX_S = 5.0
+KILLED_CODES = (137, 143)  # SIGKILL, SIGTERM
+OUT_OF_MEMORY = "OOMKilled"
 TEXT_MAX = 200
 ENDED_PHASES = ("Failed", "Succeeded")
 
@@ -49,6 +54,8 @@ def end_of(pod: Pod) -> End | None:
     if ran_s >= HEALTHY_AFTER_S:
         return End(Ended(0, _text(pod, terminated)), 0.0)
     delay_s = DELAY.delay_s(before)
+    if terminated.exit_code in KILLED_CODES and terminated.reason != OUT_OF_MEMORY:
+        delay_s = min(delay_s, KILLED_DELAY_MAX_S)
     ready_s = finished_s + delay_s if finished_s else 0.0
     return End(Ended(before + 1, _text(pod, terminated)), ready_s)
 
