@@ -122,7 +122,7 @@ class Controller:
     def _all_keys(self) -> list[str]:
         try:
             return [*self._keys()]
-        except Exception:  # the next period asks again; events go on meanwhile
+        except Exception:  # reason: the next period asks again; events go on meanwhile
             log.exception("keys for the level pass could not be listed", controller=self.name)
             return []
 

@@ -143,7 +143,7 @@ class Informer(Generic[T]):
             except KubeError as error:
                 self._doubt(error)
                 self._tell(error)
-            except Exception as error:  # a mistake of ours in one kind must not stop the others
+            except Exception as error:  # reason: one kind must not stop the others
                 log.exception("cache stumbled, listing again", **self._where)
                 self.trouble = str(error)
                 self._must_list = True
@@ -179,7 +179,7 @@ class Informer(Generic[T]):
                 timeout_s=LIST_TIMEOUT_S,
             )
             self._refuse_stale(listed)
-        except BaseException:
+        except BaseException:  # reason: raised again below
             self._must_list = True
             raise
         number = number_of(listed.resource_version)
@@ -364,5 +364,5 @@ class Informer(Generic[T]):
     def _call(self, handler: Callable[[A], None], argument: A) -> None:
         try:
             handler(argument)
-        except Exception:  # one listener's mistake must not stop the cache
+        except Exception:  # reason: one listener's mistake must not stop the cache
             log.exception("a change handler failed", **self._where)
