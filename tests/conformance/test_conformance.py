@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import cases_lists, cases_objects, cases_rules
+from tests.conformance import cases_flows, cases_lists, cases_objects, cases_rules
 from tests.conformance.conftest import Conformance, elsewhere
 from tests.conformance.transcript import Case
 
 GOLDEN = Path(__file__).parent / "golden"
-CASES = [*cases_objects.CASES, *cases_lists.CASES, *cases_rules.CASES]
+CASES = [*cases_objects.CASES, *cases_lists.CASES, *cases_rules.CASES, *cases_flows.CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -10,12 +10,15 @@ As in Kubernetes, unknown fields and nulls are dropped, and the dropped names ar
 that a strict request can be refused.
 """
 
+import binascii
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import msgspec
+
+from runnerscale.apiserver.formats import parse_quantity
 
 Json = dict[str, Any]
 
@@ -105,20 +108,28 @@ def _read_fields(obj: Json, type_name: str, path: str, reading: Reading) -> Json
             read = _read_value(value, wanted, where, type_name, reading)
             if read or name in _KEPT_EMPTY or (wanted.items is None and wanted.values is None):
                 kept[name] = read
-    for name in _WRITTEN_AS_NULL.get(type_name, ()):
-        kept.setdefault(name, None)
+    for name, value in _ALWAYS_WRITTEN.get(type_name, {}).items():
+        kept.setdefault(name, dict(value) if isinstance(value, dict) else value)
     return kept
 
 
-# Times that Go writes out even when they are not set.
-_WRITTEN_AS_NULL = {
-    "PodCondition": ("lastProbeTime", "lastTransitionTime"),
-    "NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
+# What Go writes out even when it is not set.
+_ALWAYS_WRITTEN: dict[str, Json] = {
+    "PodCondition": {"lastProbeTime": None, "lastTransitionTime": None},
+    "NodeCondition": {"lastHeartbeatTime": None, "lastTransitionTime": None},
+    "ContainerStatus": {
+        "image": "",
+        "imageID": "",
+        "lastState": {},
+        "ready": False,
+        "restartCount": 0,
+        "state": {},
+    },
 }
 
 
 # Lists that Go writes out even when they are empty.
-_KEPT_EMPTY = frozenset(("containers", "rules", "verbs"))
+_KEPT_EMPTY = frozenset(("containers", "verbs"))
 
 
 def _read_value(value: Any, wanted: FieldType, path: str, owner: str, reading: Reading) -> Any:
@@ -168,9 +179,24 @@ def _read_scalar(value: Any, wanted: str, path: str, owner: str) -> Any:
         if isinstance(value, float) and value.is_integer() and wanted in ("int32", "int64"):
             return int(value)
         raise _mismatch(value, path, owner, wanted)
-    if wanted == "quantity" and not isinstance(value, str):
-        return str(value)
+    if wanted == "quantity":
+        return _read_quantity(value)
+    if wanted == "bytes" and value:
+        try:
+            binascii.a2b_base64(value, strict_mode=True)
+        except ValueError:
+            raise WrongType("illegal base64 data at input byte 0") from None
     return value
+
+
+def _read_quantity(value: Any) -> str:
+    text = str(value)
+    if parse_quantity(text) is None:
+        raise WrongType(
+            "quantities must match the regular expression"
+            " '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        )
+    return text
 
 
 def _go_name(wanted: FieldType) -> str:

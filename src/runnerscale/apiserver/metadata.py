@@ -40,7 +40,7 @@ def check_metadata(kind: Kind, meta: Json) -> list[FieldError]:
     errors: list[FieldError] = []
     check = name_check(kind)
     prefix = meta.get("generateName") or ""
-    if prefix:
+    if prefix and kind.resource != "events":
         masked = formats.mask_trailing_dash(prefix)
         errors += [wrong("metadata.generateName", prefix, text) for text in check(masked)]
     name = meta.get("name") or ""

@@ -190,7 +190,6 @@ class Operations:
         meta["creationTimestamp"] = self.now()
         meta.pop("deletionTimestamp", None)
         meta.pop("deletionGracePeriodSeconds", None)
-        meta.pop("generation", None)
         if kind.generation:
             meta["generation"] = 1
         rules = RULES.get(kind.resource, NO_RULES)
@@ -314,18 +313,22 @@ class Operations:
                 f"the name of the object ({meta.get('name')}) does not match the name on the URL"
                 f" ({name})"
             )
-        if patched.get("kind") != kind.kind or patched.get("apiVersion") != kind.api_version:
-            raise bad_request("the patch changes apiVersion or kind of the object")
+        for part, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
+            if patched.get(part) != wanted:
+                raise invalid("", "", "", [wrong(part, patched.get(part), "may not be changed")])
+        if meta.get("uid") not in (None, record.uid):
+            error = wrong("metadata.uid", meta["uid"], "field is immutable")
+            raise invalid(kind.group, kind.kind, name, [error])
         try:
             obj, warnings = self._shaped(kind, patched, caller.options)
-            self._place(kind, namespace, obj["metadata"])
-            written = self._update(kind, record, obj, caller, subresource)
         except ApiFailure as failure:
             if failure.code != 400:
                 raise
             # The patch reads well, but what it makes of the object does not.
             shown = encode_json(patched).decode()
             raise invalid("", "", "", [wrong("patch", shown, failure.message)]) from None
+        self._place(kind, namespace, obj["metadata"])
+        written = self._update(kind, record, obj, caller, subresource)
         written.warnings += warnings
         return written
 
