@@ -183,7 +183,7 @@ def _read_scalar(value: Any, wanted: str, path: str, owner: str) -> Any:
         return _read_quantity(value)
     if wanted == "bytes" and value:
         try:
-            binascii.a2b_base64(value, strict_mode=True)
+            binascii.a2b_base64(str(value), strict_mode=True)
         except ValueError:
             raise WrongType("illegal base64 data at input byte 0") from None
     return value
