@@ -18,13 +18,19 @@ RBAC_WORDS = re.compile(r"cannot \w+ resource")
 _GITHUB = (  # the first class that fits; the tree is in scaleset/errors.py
     (errors.InvalidConfigUrl, Reason.CONFIG_URL_INVALID),
     (errors.InvalidCredentials, Reason.CREDENTIALS_INVALID),
+    (errors.InvalidCertificate, Reason.CERTIFICATE_INVALID),
+    (errors.InvalidProxy, Reason.PROXY_INVALID),
     (errors.CredentialsRefused, Reason.CREDENTIALS_REFUSED),
     (errors.RateLimited, Reason.GITHUB_RATE_LIMITED),
     (errors.RunnerGroupNotFound, Reason.RUNNER_GROUP_NOT_FOUND),
+    (errors.ScaleSetAmbiguous, Reason.SCALE_SET_AMBIGUOUS),
     (errors.ScaleSetNotFound, Reason.SCALE_SET_GONE),
     (errors.JobStillRunning, Reason.JOB_STILL_RUNNING),
     (errors.RunnerExists, Reason.RUNNER_NAME_TAKEN),
     (errors.RunnerNotFound, Reason.REGISTRATION_LOST),
+    (errors.SessionConflict, Reason.SESSION_HELD_ELSEWHERE),
+    (errors.SessionLost, Reason.SESSION_LOST),
+    (errors.QueueTokenExpired, Reason.SESSION_LOST),
     (errors.Refused, Reason.GITHUB_REFUSED),
 )
 

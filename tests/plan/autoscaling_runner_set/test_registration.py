@@ -61,7 +61,7 @@ async def test_two_sets_of_that_name_are_told_and_nothing_is_made() -> None:
     end = await world.settle()
     assert world.ers is None
     assert world.listeners == []
-    assert world.status["reason"] == "GitHubRefused"
+    assert world.status["reason"] == "ScaleSetAmbiguous"
     assert "multiple runner scale sets" in world.status["message"]
     assert end.again_s is not None
 

@@ -22,7 +22,7 @@ from runnerscale.credentials.place import GitHubPlace, PlaceTrouble
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.patching import owner_index
 from runnerscale.kube.reconcile import Pass, PassEnd
-from runnerscale.scaleset.errors import Refused, RunnerGroupNotFound, ScaleSetNotFound
+from runnerscale.scaleset.errors import RunnerGroupNotFound, ScaleSetAmbiguous, ScaleSetNotFound
 from runnerscale.scaleset.model import RunnerGroup, RunnerScaleSet
 from tests.plan.memory_api import MemoryApi
 
@@ -103,7 +103,7 @@ class PlaceClient:
         self._call("find", name, group)
         found = [s for s in self.sets.values() if (s.name, s.runner_group_id) == (name, group)]
         if len(found) > 1:
-            raise Refused(f"multiple runner scale sets found with name {name}")
+            raise ScaleSetAmbiguous(f"multiple runner scale sets found with name {name}")
         return found[0] if found else None
 
     async def get_scale_set(self, scale_set_id: int, **_: Any) -> RunnerScaleSet | None:

@@ -111,7 +111,8 @@ def _missing(seen: Snapshot) -> Stage[Action]:
     metadata: Body = {"name": seen.name, "namespace": seen.namespace}
     metadata |= _metadata(seen, runner_spec(seen))
     metadata["ownerReferences"] = [controller_reference(seen.reference)]
-    spec: Body = {"replicas": 0, "patchID": 0, "ephemeralRunnerSpec": as_body(runner_spec(seen))}
+    # No replicas: absence is 0, and the field is the listener's from the first write on.
+    spec: Body = {"patchID": 0, "ephemeralRunnerSpec": as_body(runner_spec(seen))}
     block = seen.runner_set.spec.ephemeral_runner_metadata
     if block is not None:
         spec["ephemeralRunnerMetadata"] = as_body(block)

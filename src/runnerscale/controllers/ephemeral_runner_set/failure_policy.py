@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Reason, Trouble, trouble
-from runnerscale.controllers.ephemeral_runner_set.snapshot import Retired, Runner, Snapshot
+from runnerscale.controllers.ephemeral_runner_set.snapshot import Retired, Snapshot
 from runnerscale.controllers.ephemeral_runner_set.wanted import wanted
 from runnerscale.core.backoff import Backoff
 
@@ -64,7 +64,7 @@ def judge(seen: Snapshot) -> Verdict:
     evidence = [r for r in seen.retired if r.phase != RunnerPhase.SUCCEEDED]
     evidence.sort(key=lambda r: (-r.since_s, r.name))
     blockers = [r for r in evidence if r.current and _is_hopeless(r)]
-    if blockers and not _works_since(seen.runners, blockers[0].since_s):
+    if blockers and not _works_since(seen, blockers[0].since_s):
         kept = frozenset(r.uid for r in blockers[:EVIDENCE_MAX])
         return _blocked(seen, blockers, keep=kept | _fresh(seen, evidence, room=kept))
     keep = _fresh(seen, evidence, room=frozenset())
@@ -78,7 +78,7 @@ def outdated(seen: Snapshot) -> Retired | None:
     """The runner that shows that GitHub refuses this very runner spec; None: nothing does."""
     found = [r for r in seen.retired if r.current and r.phase == RunnerPhase.OUTDATED]
     newest = max(found, key=lambda r: r.since_s, default=None)
-    return None if newest is None or _works_since(seen.runners, newest.since_s) else newest
+    return None if newest is None or _works_since(seen, newest.since_s) else newest
 
 
 def _is_hopeless(runner: Retired) -> bool:
@@ -92,8 +92,15 @@ def _costs(runner: Retired) -> bool:
     return runner.current and not runner.had_job and runner.reason not in FREE
 
 
-def _works_since(runners: Sequence[Runner], since_s: float) -> bool:
-    return any(r.current and r.proven and r.created_s > since_s for r in runners)
+def _works_since(seen: Snapshot, since_s: float) -> bool:
+    listed = any(r.current and r.proven and r.created_s > since_s for r in seen.runners)
+    return listed or seen.unlisted.works_s > since_s
+
+
+def _tried_since(seen: Snapshot, since_s: float) -> bool:
+    """A runner of this spec was made since, and lives."""
+    listed = any(r.current and r.created_s > since_s for r in seen.runners)
+    return listed or seen.unlisted.newest_s > since_s
 
 
 def _fresh(seen: Snapshot, evidence: Sequence[Retired], *, room: frozenset[str]) -> frozenset[str]:
@@ -108,7 +115,7 @@ def _blocked(seen: Snapshot, blockers: Sequence[Retired], *, keep: frozenset[str
     newest = blockers[0]
     tries = min(len(blockers), EVIDENCE_MAX)
     due_s = newest.since_s + SLOW_PROBE.delay_s(tries - 1) - seen.now_s
-    probing = sum(1 for r in seen.runners if r.current and r.created_s > newest.since_s)
+    probing = _tried_since(seen, newest.since_s)
     may_probe = due_s <= 0 and not probing
     reason = _reason_of(newest)
     what = newest.message or reason.meaning
@@ -116,7 +123,7 @@ def _blocked(seen: Snapshot, blockers: Sequence[Retired], *, keep: frozenset[str
     cap = None
     if newest.phase == RunnerPhase.OUTDATED:
         # What GitHub refuses is of no use while idle either; a busy one may finish.
-        busy = sum(1 for r in seen.runners if r.has_job)
+        busy = sum(1 for r in seen.runners if r.has_job) + seen.unlisted.busy
         cap = busy + (1 if may_probe or probing else 0)
     return Verdict(
         at_once=1 if may_probe else 0,
@@ -140,7 +147,7 @@ def _backing_off(seen: Snapshot, costly: Sequence[Retired], *, keep: frozenset[s
             f"{newest.name}: {(newest.message or str(reason)).rstrip('.')}"
         ),
     )
-    if any(r.current and r.proven for r in seen.runners):
+    if _works_since(seen, float("-inf")):
         # Others work: only the places of the failed ones wait.
         return Verdict(
             reserve=len(costly) if waits else 0,
@@ -148,7 +155,7 @@ def _backing_off(seen: Snapshot, costly: Sequence[Retired], *, keep: frozenset[s
             trouble=told if waits else None,
             keep=keep,
         )
-    probing = any(r.current and r.created_s > newest.since_s for r in seen.runners)
+    probing = _tried_since(seen, newest.since_s)
     return Verdict(
         at_once=0 if waits or probing else 1,
         again_s=due_s if waits else None,
@@ -164,7 +171,7 @@ def _storm(seen: Snapshot, *, keep: frozenset[str]) -> Verdict:
     last_s = max(recent)
     left_s = last_s + STORM_PAUSE_S - seen.now_s
     if left_s <= 0:
-        probing = any(r.current and not r.proven and r.created_s > last_s for r in seen.runners)
+        probing = _tried_since(seen, last_s) and not _works_since(seen, last_s)
         return Verdict(at_once=0 if probing else 1, keep=keep)
     happened = (
         f"{len(recent)} runners were lost from outside within {STORM_WITHIN_S:.0f} s before they "

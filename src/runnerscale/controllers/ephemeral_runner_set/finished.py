@@ -12,6 +12,7 @@ the wanted number. Whether it was a finish at all is judged here too. Pure. Desi
 weakness W49.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -93,7 +94,7 @@ def ended(held: Held, name: str, *, now_s: float) -> Held:
     return replace(held, since_s=(*held.since_s, (name, now_s))[-FINISHES_MAX:])
 
 
-def heard(held: Held, before: Words | None, now: Words, *, alive: frozenset[str]) -> Held:
+def heard(held: Held, before: Words | None, now: Words, *, alive: Container[str]) -> Held:
     """The listener may have spoken. `alive`: names of the set's runners that still exist."""
     settled = frozenset(now.settled or ())
     kept = tuple(entry for entry in held.since_s if entry[0] not in settled)
@@ -101,7 +102,8 @@ def heard(held: Held, before: Words | None, now: Words, *, alive: frozenset[str]
     if spoke and (now.patch_id == 0 or now.settled is None):
         kept = ()  # exactly so many, or a listener that names nobody
     # A name may fall out of the bounded list before its runner ends: remember it until then.
-    return Held(since_s=kept, named=(held.named & alive) | (settled & alive))
+    named = frozenset(name for name in held.named | settled if name in alive)
+    return Held(since_s=kept, named=named)
 
 
 def still_held(held: Held, words: Words, *, now_s: float) -> tuple[int, float | None]:

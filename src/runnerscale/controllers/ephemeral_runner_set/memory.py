@@ -40,7 +40,6 @@ class Remembered:
     undecided: dict[str, float] = field(default_factory=dict)  # names, and since when
     disturbed_s: deque[float] = field(default_factory=lambda: deque(maxlen=DISTURBED_MAX))
     status_due_s: float = 0.0
-    foreign: dict[str, tuple[str, bool]] = field(default_factory=dict)  # uid: fingerprint, same
 
     def use_fingerprint(self, fingerprint: str) -> None:
         """Another runner spec: what was learned of the old one says nothing."""
@@ -59,7 +58,6 @@ class Remembered:
         """The runner is gone."""
         self.removals.pop(uid, None)
         self.let_go.pop(uid, None)
-        self.foreign.pop(uid, None)
 
 
 class Memory:

@@ -3,17 +3,15 @@
 A malformed part of a hostile object becomes its zero and harms nobody else.
 """
 
-from collections.abc import Iterable
-
 import msgspec
 
 from runnerscale.api.conditions import HEALTHY, ONLINE, STARTED
 from runnerscale.api.ephemeral_runner import EphemeralRunner, EphemeralRunnerSpec, has_job
 from runnerscale.api.fingerprint import is_ours, same
 from runnerscale.api.labels import RUNNER_SPEC_HASH
-from runnerscale.api.phase import RunnerPhase, is_terminal
+from runnerscale.api.phase import is_terminal
 from runnerscale.controllers.conditions import find
-from runnerscale.controllers.ephemeral_runner_set.snapshot import Counts, Retired, Runner
+from runnerscale.controllers.ephemeral_runner_set.snapshot import Retired, Runner
 from runnerscale.core.clock import parse_time
 from runnerscale.kube.objects import Condition, is_deleting
 
@@ -60,26 +58,6 @@ def retired_view(item: EphemeralRunner, *, current: bool) -> Retired:
         had_job=has_job(status),
         current=current,
     )
-
-
-def count(items: Iterable[EphemeralRunner]) -> Counts:
-    """The status columns. A job counts although the phase may lag (an older listener)."""
-    pending = running = failed = finished = deleting = 0
-    for item in items:
-        status = item.status
-        if is_deleting(item):
-            deleting += 1
-        elif status.phase == RunnerPhase.FAILED:
-            failed += 1
-        elif status.phase == RunnerPhase.SUCCEEDED:
-            finished += 1
-        elif status.phase == RunnerPhase.OUTDATED:
-            continue  # in no column, as ARC has it
-        elif status.phase == RunnerPhase.RUNNING or has_job(status):
-            running += 1
-        else:
-            pending += 1
-    return Counts(pending, running, failed, finished, deleting)
 
 
 def is_retired(item: EphemeralRunner) -> bool:

@@ -83,6 +83,20 @@ class Counts:
         return self.pending + self.running + self.failed
 
 
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """Live runners that this pass knows as numbers only: nothing is to be decided about one.
+
+    `works_s`, `newest_s`: when the newest was made of those that are made from the spec of now
+    and work, or are there at all. These two and `busy` are known only beside evidence.
+    """
+
+    alive: int = 0
+    busy: int = 0
+    works_s: float = float("-inf")
+    newest_s: float = float("-inf")
+
+
 class Check(Enum):
     """What is known of the template."""
 
@@ -130,7 +144,8 @@ class Snapshot:
     exact: bool = False  # patch id 0: shrink as well as grow
     hold: int | None = None  # at most so many, whatever `replicas` says
     deleted_s: float | None = None
-    runners: tuple[Runner, ...] = ()
+    runners: tuple[Runner, ...] = ()  # one by one, or ...
+    unlisted: Unlisted = Unlisted()  # ... as numbers
     retired: tuple[Retired, ...] = ()
     counts: Counts = Counts()
     held: int = 0  # runners that finished and are not to be replaced yet
@@ -168,7 +183,9 @@ class Snapshot:
     @property
     def has_children(self) -> bool:
         """Any runner object, in whatever state."""
-        return bool(self.runners or self.retired or self.counts.deleting)
+        return bool(
+            self.runners or self.unlisted.alive or self.retired or self.counts.deleting
+        )
 
 
 # --- actions ----------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ def shrink_to(seen: Snapshot, *, cap: int | None = None) -> int | None:
 
 def alive(seen: Snapshot) -> int:
     """Runners that have a job or can get one."""
-    return sum(1 for runner in seen.runners if runner.removal is not Removal.FORGOTTEN)
+    listed = sum(1 for runner in seen.runners if runner.removal is not Removal.FORGOTTEN)
+    return listed + seen.unlisted.alive
 
 
 def missing(seen: Snapshot, *, cap: int | None = None) -> int:
