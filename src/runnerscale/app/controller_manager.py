@@ -22,7 +22,7 @@ from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
 from runnerscale.app.logs import FORMATS, LEVELS, Style, configure_logging
 from runnerscale.app.probes import SideServer, metrics_app, probes_app
-from runnerscale.app.problem import FAILURE
+from runnerscale.app.problem import FAILURE, Problem
 from runnerscale.app.process import run_process
 from runnerscale.app.versions import COMPATIBLE_VERSION, SYSTEM, commit_sha
 from runnerscale.controllers.autoscaling_listener import controller as listener_controller
@@ -108,7 +108,7 @@ class Manager:
         )
         self._metrics = ControllerMetrics(registry)
         self._reporter = Reporter(self.events, self._metrics)
-        self.working = False
+        self.worked = False
         where = options.watch_namespace
         home = options.namespace
         self._runner_sets = self._informer(
@@ -275,13 +275,13 @@ class Manager:
             await self._set_reconciler.close()
 
     async def _work(self) -> None:
-        self.working = True
-        try:
-            async with asyncio.TaskGroup() as group:
-                for controller in self._controllers:
-                    group.create_task(controller.run(), name=controller.name)
-        finally:
-            self.working = False
+        if self.worked:
+            # Queues and hints of the time before the loss are worth nothing now.
+            raise Problem("the lease was lost and won again", "The process is to be started anew")
+        self.worked = True
+        async with asyncio.TaskGroup() as group:
+            for controller in self._controllers:
+                group.create_task(controller.run(), name=controller.name)
 
 
 def listener_settings(options: ControllerOptions) -> listener_snapshot.Settings:

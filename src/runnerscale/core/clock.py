@@ -10,6 +10,9 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+# The remainder of a subtraction is no wait: loops round it to nothing, or spin on it.
+WAIT_MIN_S = 1e-6
+
 
 class Clock(Protocol):
     """Where time comes from; nothing else in the project may read or await it."""
@@ -43,7 +46,7 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the running loop."""
-        await asyncio.sleep(max(0.0, seconds))
+        await asyncio.sleep(seconds if seconds >= WAIT_MIN_S else 0.0)
 
 
 class LoopClock:
@@ -63,7 +66,7 @@ class LoopClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the running loop."""
-        await asyncio.sleep(max(0.0, seconds))
+        await asyncio.sleep(seconds if seconds >= WAIT_MIN_S else 0.0)
 
 
 class ManualClock:

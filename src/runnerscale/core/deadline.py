@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from runnerscale.core.clock import Clock
+from runnerscale.core.clock import WAIT_MIN_S, Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,9 @@ class Deadline:
         return cls(clock, clock.monotonic_s() + seconds)
 
     def left_s(self) -> float:
-        """Seconds left, at least 0."""
-        return max(0.0, self.at_s - self.clock.monotonic_s())
+        """Seconds left, at least 0. Less than an event loop can wait for counts as nothing."""
+        left_s = self.at_s - self.clock.monotonic_s()
+        return left_s if left_s >= WAIT_MIN_S else 0.0
 
     @property
     def passed(self) -> bool:

@@ -39,3 +39,10 @@ def test_nested_waits_share_one_budget() -> None:
     clock.advance(3)
     assert deadline.left_s() == 0
     assert deadline.passed
+
+
+def test_the_remainder_of_a_subtraction_is_no_time_left() -> None:
+    clock = ManualClock()
+    deadline = Deadline.after(clock, 0.3)
+    clock.advance(0.1 + 0.2 - 1e-9)
+    assert deadline.left_s() == 0
