@@ -14,7 +14,7 @@ AUTHENTICATION = "authentication.k8s.io"
 
 def builtin_kinds() -> list[Kind]:
     """A fresh list; each server has its own."""
-    return [*_core(), *_rbac(), *_others(), *_reviews()]
+    return [*_core(), *_cluster(), *_rbac(), *_others(), *_reviews()]
 
 
 def _core() -> list[Kind]:
@@ -66,6 +66,11 @@ def _core() -> list[Kind]:
             type_name="ServiceAccount",
             returns_deleted=True,
         ),
+    ]
+
+
+def _cluster() -> list[Kind]:
+    return [
         Kind(
             "",
             "v1",

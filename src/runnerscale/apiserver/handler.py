@@ -108,7 +108,7 @@ class Handler:
         except (ConnectionResetError, Dropped):
             code = 0
             response = web.Response()
-        except Exception as error:
+        except Exception as error:  # broad: one bad request must not end the server
             code = 500
             log.exception("request failed unexpectedly", path=request.path, verb=request.verb)
             response = _failed(internal(type(error).__name__))

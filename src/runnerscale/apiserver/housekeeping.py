@@ -32,6 +32,7 @@ K = TypeVar("K")
 QUOTA_DELAY_S = 0.25  # pods come in bursts; the status of a quota is for people
 EVENTS_KEPT_S = 3600.0  # as long as a kube-apiserver keeps them
 SWEEP_PERIOD_S = 120.0
+FAILED_PAUSE_S = 1.0
 STEPS_BEFORE_YIELD = 64  # then requests come first
 
 
@@ -127,7 +128,15 @@ class Housekeeping:
         self._wake.set()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled; a fault of ours is logged and does not end it."""
+        while True:
+            try:
+                await self._run()
+            except Exception:  # broad: without this task nothing is ever collected again
+                log.exception("housekeeping failed unexpectedly")
+                await self._clock.sleep(FAILED_PAUSE_S)
+
+    async def _run(self) -> None:
         self.look_at_everything()
         next_sweep_s = self._clock.monotonic_s()
         while True:

@@ -62,21 +62,18 @@ class Kind:
     create_on_update: bool = False  # PUT of an unknown name creates
     returns_deleted: bool = False  # DELETE answers with the object rather than a Status
     crd_name: str = ""
+    resource: str = ""  # its table in the store: `pods`, `leases.coordination.k8s.io`
 
     def __post_init__(self) -> None:
         """Fill the names that follow from others."""
         self.singular = self.singular or self.kind.lower()
         self.list_kind = self.list_kind or f"{self.kind}List"
+        self.resource = f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def api_version(self) -> str:
         """`group/version`, or `version` in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def resource(self) -> str:
-        """The name of its table in the store: `pods`, `leases.coordination.k8s.io`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def has_status(self) -> bool:

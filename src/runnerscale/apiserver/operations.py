@@ -7,7 +7,7 @@ single kinds are `builtin_rules.py`, `schema.py` and `admission.py`; deletion is
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from runnerscale.apiserver import metadata
@@ -15,7 +15,6 @@ from runnerscale.apiserver.admission import Admission, Attributes
 from runnerscale.apiserver.bodies import shape, strict_failure, unknown_texts
 from runnerscale.apiserver.builtin_kinds import CRD_GROUP, RBAC
 from runnerscale.apiserver.builtin_rules import NO_RULES, RULES
-from runnerscale.apiserver.cel_rules import check_rules
 from runnerscale.apiserver.crds import accepted_status
 from runnerscale.apiserver.failures import (
     ApiFailure,
@@ -32,16 +31,23 @@ from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.pod_defaults import quality_of_service
 from runnerscale.apiserver.rbac import Authorizer, User
 from runnerscale.apiserver.record import Record, encode_json
-from runnerscale.apiserver.schema import ABSENT, validate
+from runnerscale.apiserver.schema import ABSENT
 from runnerscale.apiserver.store import Store, Table
+from runnerscale.apiserver.write_rules import (
+    custom_errors,
+    is_last_update,
+    keep_system_fields,
+    new_uid,
+    wish,
+    with_status_rules,
+)
 from runnerscale.core.clock import Clock, format_time
-from runnerscale.core.randomness import Random, name_suffix, uuid_text
+from runnerscale.core.randomness import Random, name_suffix
 
 Json = dict[str, Any]
 
 GENERATE_TRIES_MAX = 8
 GENERATED_BASE_MAX = 58
-SPEC_OWNED_BY_STATUS = ("spec",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +98,16 @@ class Operations:
         self._authorizer = authorizer
         self._clock = clock
         self._random = random
+        self._second = -1
+        self._now = ""
         self.on_namespace_created: Callable[[str], None] = lambda _name: None
 
     def now(self) -> str:
-        """The time as it is stored."""
-        return format_time(self._clock.now_s())
+        """The time as it is stored; formatted once a second."""
+        second = int(self._clock.now_s())
+        if second != self._second:
+            self._second, self._now = second, format_time(second)
+        return self._now
 
     def now_s(self) -> float:
         """Wall time."""
@@ -186,7 +197,7 @@ class Operations:
         if meta.get("resourceVersion"):
             message = "resourceVersion should not be set on objects to be created"
             raise ApiFailure(500, "", message)
-        meta["uid"] = uuid_text(self._random)
+        meta["uid"] = new_uid(self._random)
         meta["creationTimestamp"] = self.now()
         meta.pop("deletionTimestamp", None)
         meta.pop("deletionGracePeriodSeconds", None)
@@ -199,7 +210,7 @@ class Operations:
         if kind.resource == "pods":
             obj["status"]["qosClass"] = quality_of_service(obj["spec"])
         errors = [*rules.check(obj), *metadata.check_metadata(kind, meta)]
-        errors += _custom_errors(kind, obj, ABSENT)
+        errors += custom_errors(kind, obj, ABSENT)
         if errors:
             raise invalid(kind.group, kind.kind, meta.get("name") or "", errors)
         self._check_grants(kind, obj, None, namespace, caller)
@@ -337,9 +348,9 @@ class Operations:
     ) -> Written:
         old = record.object()
         self._check_preconditions(kind, record, obj["metadata"])
-        obj = _with_status_rules(kind, obj, old, subresource)
+        obj = with_status_rules(kind, obj, old, subresource)
         meta, old_meta = obj["metadata"], old["metadata"]
-        _keep_system_fields(meta, old_meta)
+        keep_system_fields(meta, old_meta)
         rules = RULES.get(kind.resource, NO_RULES)
         if not subresource:
             rules.default(obj)
@@ -347,7 +358,7 @@ class Operations:
         if obj == old:
             return Written(record.data, record)
         self._check_update(kind, obj, old, subresource)
-        if kind.generation and _wish(obj) != _wish(old):
+        if kind.generation and wish(obj) != wish(old):
             meta["generation"] = old_meta.get("generation", 0) + 1
         self._check_grants(kind, obj, old, record.namespace, caller)
         user, dry_run = caller.user.name, caller.options.dry_run
@@ -366,7 +377,7 @@ class Operations:
         )
         if dry_run:
             return Written(encode_json(obj))
-        if _is_last_update(kind, obj):
+        if is_last_update(kind, obj):
             self.store.remove(self.table(kind), record)
             return Written(encode_json(obj))
         stored = self.store.put(
@@ -399,104 +410,10 @@ class Operations:
         errors += metadata.check_metadata_update(meta, old["metadata"])
         if kind.custom:  # Kubernetes asks twice, and clients count causes
             errors += list(errors)
-        errors += _custom_errors(kind, obj, old, subresource)
+        errors += custom_errors(kind, obj, old, subresource)
         if errors:
             raise invalid(kind.group, kind.kind, meta.get("name") or "", errors)
 
     def store_object(self, kind: Kind, record: Record, obj: Json) -> Record:
         """A write of the server itself, past all rules (finalizers, status of quotas)."""
         return self.store.put(self.table(kind), record.namespace, record.name, obj, kind.selectable)
-
-
-def _custom_errors(kind: Kind, obj: Json, old: Any, subresource: str = "") -> list[FieldError]:
-    """What schema and rules say; rules only where the shape is right."""
-    if kind.schema is None:
-        return []
-    errors = list(validate(obj, kind.schema, "", old))
-    if subresource == "status":  # the status is judged by itself
-        errors = [
-            replace(e, detail=e.detail.replace(f"{e.field} in body", f"{e.field[7:]} in body"))
-            for e in errors
-        ]
-    if not kind.schema.has_rules:
-        return errors
-    if any(error.type in _BLOCKING for error in errors):
-        return [*errors, FieldError("FieldValueInvalid", "<nil>", NOT_CHECKED, None)]
-    return errors + list(check_rules(obj, kind.schema, "", old))
-
-
-_BLOCKING = (
-    "FieldValueNotSupported",
-    "FieldValueRequired",
-    "FieldValueTooLong",
-    "FieldValueTooMany",
-    "FieldValueTypeInvalid",
-)
-NOT_CHECKED = (
-    "some validation rules were not checked because the object was invalid; correct the existing"
-    " errors to complete validation"
-)
-
-
-def _keep_system_fields(meta: Json, old: Json) -> None:
-    """What a client may neither set nor clear."""
-    for name in (
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "generateName",
-    ):
-        if name in old:
-            meta[name] = old[name]
-        else:
-            meta.pop(name, None)
-
-
-def _with_status_rules(kind: Kind, obj: Json, old: Json, subresource: str) -> Json:
-    """Status is written through its subresource only, and nothing else is written there."""
-    if subresource == "status":
-        if kind.custom:
-            return _with(old, "status", obj.get("status"))
-        kept = _with(obj, "spec", old.get("spec"))
-        if kind.resource == "pods":
-            owners = old["metadata"].get("ownerReferences")
-            kept["metadata"] = _with(kept["metadata"], "ownerReferences", owners)
-            (kept.get("status") or {}).setdefault(
-                "qosClass", (old.get("status") or {}).get("qosClass")
-            )
-        return kept
-    if subresource == "finalize":
-        spec = _with(old.get("spec") or {}, "finalizers", (obj.get("spec") or {}).get("finalizers"))
-        return _with(old, "spec", spec)
-    if kind.has_status:
-        obj = _with(obj, "status", old.get("status"))
-    if kind.resource == "namespaces":
-        obj = _with(obj, "spec", old.get("spec"))
-    return obj
-
-
-def _with(obj: Json, name: str, value: Any) -> Json:
-    changed = dict(obj)
-    if value is None:
-        changed.pop(name, None)
-    else:
-        changed[name] = value
-    if "metadata" in changed and name != "metadata":
-        changed["metadata"] = dict(changed["metadata"])
-    return changed
-
-
-def _wish(obj: Json) -> Json:
-    return {k: v for k, v in obj.items() if k not in ("metadata", "status")}
-
-
-def _is_last_update(kind: Kind, obj: Json) -> bool:
-    """Being deleted, and nothing holds it any more."""
-    meta = obj["metadata"]
-    if not meta.get("deletionTimestamp") or meta.get("finalizers"):
-        return False
-    if kind.resource == "namespaces" and (obj.get("spec") or {}).get("finalizers"):
-        return False
-    return not meta.get("deletionGracePeriodSeconds")

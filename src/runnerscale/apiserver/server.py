@@ -40,7 +40,7 @@ from runnerscale.apiserver.failures import BODY_BYTES_MAX
 from runnerscale.apiserver.faults import Faults
 from runnerscale.apiserver.handler import Handler, Parts, Served
 from runnerscale.apiserver.housekeeping import Housekeeping
-from runnerscale.apiserver.kinds import Kind, Registry
+from runnerscale.apiserver.kinds import Registry
 from runnerscale.apiserver.lists import Lists
 from runnerscale.apiserver.metrics import ServerMetrics
 from runnerscale.apiserver.operations import SYSTEM, Operations
@@ -134,37 +134,39 @@ class ApiServer:
             self.operations, self.deletion, self.registry, clock=clock, root_ca=root_ca
         )
         self.authenticator = Authenticator(store, clock, random, identities, signing_key)
-        lists = Lists(store, clock)
-        reviews = Reviews(store, self._authorizer, self.authenticator)
         self._pod_logs = PodLogs(store, log_session, node_token or SecretText(""))
-        endpoints = Endpoints(self.registry, store, self.operations, self.deletion, lists, reviews)
-        documents = Documents(
-            self.registry,
-            address=lambda: self.address,
-            healthy=lambda: self.store.failure,
-            metrics=metrics,
-        )
-        self._handler = Handler(
-            Parts(
-                store=store,
-                authenticator=self.authenticator,
-                authorizer=self._authorizer,
-                endpoints=endpoints,
-                documents=documents,
-                lists=lists,
-                watches=self.watches,
-                pod_logs=self._pod_logs,
-                faults=self.faults,
-                metrics=ServerMetrics(metrics),
-                clock=clock,
-                random=random,
-                observer=observer,
-                control=FaultControl(self.faults, self) if fault_control else None,
-            )
-        )
+        parts = self._parts(random, metrics)
+        parts.observer = observer
+        parts.control = FaultControl(self.faults, self) if fault_control else None
         self.app = web.Application(client_max_size=BODY_BYTES_MAX)
-        self.app.router.add_route("*", "/{path:.*}", self._handler)
+        self.app.router.add_route("*", "/{path:.*}", Handler(parts))
         self.app.cleanup_ctx.append(self._running)
+
+    def _parts(self, random: Random, metrics: CollectorRegistry | None) -> Parts:
+        """What the HTTP front works with."""
+        store, lists = self.store, Lists(self.store, self._clock)
+        reviews = Reviews(store, self._authorizer, self.authenticator)
+        return Parts(
+            store=store,
+            authenticator=self.authenticator,
+            authorizer=self._authorizer,
+            endpoints=Endpoints(
+                self.registry, store, self.operations, self.deletion, lists, reviews
+            ),
+            documents=Documents(
+                self.registry,
+                address=lambda: self.address,
+                healthy=lambda: store.failure,
+                metrics=metrics,
+            ),
+            lists=lists,
+            watches=self.watches,
+            pod_logs=self._pod_logs,
+            faults=self.faults,
+            metrics=ServerMetrics(metrics),
+            clock=self._clock,
+            random=random,
+        )
 
     async def _running(self, _app: web.Application) -> AsyncIterator[None]:
         self.open()
@@ -208,10 +210,7 @@ class ApiServer:
         """Forget the history: whoever watches from an older version is told 410."""
         for kind in self.registry.stored():
             if resource in ("", kind.resource):
-                self._table_of(kind).log.forget()
-
-    def _table_of(self, kind: Kind) -> Any:
-        return self.store.table(kind.resource, kind.selectable)
+                self.operations.table(kind).log.forget()
 
     def kubeconfig(self, identity: str, *, server: str = "", namespace: str = "default") -> Json:
         """The kubeconfig of an identity, for the address it listens on."""
