@@ -51,7 +51,7 @@ class SqliteJournal:
         self._db = _connect(path)
         try:
             self._version = _prepare(self._db, path)
-        except BaseException:
+        except BaseException:  # broad: whatever it was, the file is closed again
             self._db.close()
             raise
 
