@@ -300,7 +300,7 @@ async def _run_together(listener: Listener, others: Sequence[Coroutine[Any, Any,
     """The listener until it ends, the others beside it; signals ask it to stop."""
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # not in the main thread
+        with suppress(ValueError, RuntimeError):  # not in the main thread, or no such loop
             loop.add_signal_handler(number, listener.stop)
     try:
         async with asyncio.TaskGroup() as group:
@@ -312,7 +312,7 @@ async def _run_together(listener: Listener, others: Sequence[Coroutine[Any, Any,
                     task.cancel()
     finally:
         for number in SIGNALS:
-            with suppress(NotImplementedError, ValueError, RuntimeError):
+            with suppress(ValueError, RuntimeError):
                 loop.remove_signal_handler(number)
 
 

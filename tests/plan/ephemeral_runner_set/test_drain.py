@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from runnerscale.api.reasons import Reason, trouble
 from runnerscale.controllers.ephemeral_runner_set.drain import (
     GITHUB_GIVEN_UP_AFTER_S,
@@ -30,6 +32,7 @@ def deleted(seen: Snapshot) -> list[tuple[str, str]]:
     return [(a.name, a.resource_version) for a in found]
 
 
+@pytest.mark.behaviour("C1 T58")
 def test_retired_ones_go_at_once_idle_ones_are_asked_about_busy_ones_stay() -> None:
     found = stage(replace(GOING, runners=(BUSY, IDLE), retired=(FAILED,)))
     assert [type(a) for a in found.actions] == [DeleteRunner, AskGitHub]

@@ -16,7 +16,7 @@ from runnerscale.controllers.ephemeral_runner_set.failure_policy import (
     judge,
     outdated,
 )
-from runnerscale.controllers.ephemeral_runner_set.snapshot import Retired, Snapshot
+from runnerscale.controllers.ephemeral_runner_set.snapshot import Retired, Snapshot, Unlisted
 from tests.plan.ephemeral_runner_set.values import FAILED, IDLE, NOW, SEEN
 
 WISH = replace(SEEN, replicas=10)
@@ -177,6 +177,18 @@ class TestStorm:
 
     def test_old_disturbances_are_forgotten(self) -> None:
         assert judge(replace(WISH, disturbed_s=self.lost(50, NOW - 301))) == Verdict()
+
+
+def test_runners_known_as_numbers_say_the_same_as_one_by_one() -> None:
+    works = Unlisted(alive=1, works_s=NOW - 900, newest_s=NOW - 900)
+    verdict = judge(seen_with(*failures(2), unlisted=works))
+    assert (verdict.at_once, verdict.reserve) == (None, 2)
+    probe = Unlisted(alive=1, newest_s=NOW + 6)
+    bad = replace(FAILED, since_s=NOW)
+    assert judge(seen_with(bad, at_s=NOW + 60, unlisted=probe)).at_once == 0
+    proven = Unlisted(alive=1, works_s=NOW, newest_s=NOW)
+    assert not judge(seen_with(HOPELESS, unlisted=proven)).blocks
+    assert judge(seen_with(REFUSED, unlisted=Unlisted(alive=3, busy=2))).cap == 2
 
 
 EVIDENCE = st.builds(

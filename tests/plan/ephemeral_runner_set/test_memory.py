@@ -39,9 +39,30 @@ def test_a_runner_that_is_gone_leaves_nothing() -> None:
     remembered = Remembered("u")
     remembered.note_let_go("r")
     remembered.removals["r"] = Word(Removal.ASKED, 1.0)
-    remembered.foreign["r"] = ("f", True)
     remembered.forget_runner("r")
-    assert (remembered.let_go, remembered.removals, remembered.foreign) == ({}, {}, {})
+    assert (remembered.let_go, remembered.removals) == ({}, {})
+
+
+def test_words_of_github_hold_for_a_while() -> None:
+    remembered = Remembered("u")
+    for removal in Removal:
+        remembered.removals[removal.value] = Word(removal, 1000.0)
+    remembered.drop_old_words(now_s=1059.0)
+    assert len(remembered.removals) == len(Removal)
+    remembered.drop_old_words(now_s=1060.0)
+    assert "has a job" not in remembered.removals
+    remembered.drop_old_words(now_s=1120.0)
+    assert set(remembered.removals) == {"not asked", "asked", "forgotten"}
+    remembered.removals.clear()
+    remembered.drop_old_words(now_s=1120.0)
+
+
+def test_disturbances_are_forgotten_when_they_no_longer_matter() -> None:
+    remembered = Remembered("u")
+    remembered.disturbed_s.extend([1000.0, 1200.0])
+    assert remembered.lately_disturbed(now_s=1250.0) == (1000.0, 1200.0)
+    assert remembered.lately_disturbed(now_s=1300.0) == (1200.0,)
+    assert remembered.lately_disturbed(now_s=9999.0) == ()
 
 
 def test_the_own_deletions_are_bounded() -> None:

@@ -10,14 +10,13 @@ from runnerscale.api.fingerprint import fingerprint
 from runnerscale.api.labels import RUNNER_SPEC_HASH
 from runnerscale.controllers.ephemeral_runner_set.observe import (
     PROVEN_AFTER_S,
-    count,
     is_current,
+    must_list,
     retired_view,
     runner_view,
     seasoned,
     time_of,
 )
-from runnerscale.controllers.ephemeral_runner_set.snapshot import Counts
 from runnerscale.core.clock import format_time
 from tests.plan.ephemeral_runner_set.values import NOW
 
@@ -37,21 +36,6 @@ def runner(
         "status": status,
     }
     return msgspec.json.decode(msgspec.json.encode(body), type=EphemeralRunner)
-
-
-@pytest.mark.behaviour("C2 T190")
-def test_counts_by_phase() -> None:
-    items = [
-        runner(phase=""),
-        *(runner(phase="Pending") for _ in range(2)),
-        *(runner(phase="Running", jobId="j") for _ in range(3)),
-        runner(phase="Failed"),
-        runner(phase="Succeeded"),
-        runner(phase="Outdated"),
-        runner({"deletionTimestamp": "x"}, phase="Running"),
-    ]
-    assert count(items) == Counts(pending=3, running=3, failed=1, finished=1, deleting=1)
-    assert count(items).current == 7
 
 
 def condition(kind: str, status: str, at_s: float) -> dict[str, str]:
@@ -118,3 +102,19 @@ def test_a_runner_of_arc_is_compared_by_content() -> None:
 @pytest.mark.parametrize("text", [None, "", "yesterday", "0001-13-01T00:00:00Z"])
 def test_a_time_that_is_none_is_zero(text: str | None) -> None:
     assert time_of(text) == 0.0
+
+
+def test_when_runners_are_looked_at_one_by_one() -> None:
+    quiet = {
+        "deleting": False,
+        "asked": False,
+        "stale": False,
+        "outdated": False,
+        "target": None,
+        "alive": 5,
+    }
+    assert not must_list(**quiet)  # type: ignore[arg-type]
+    assert not must_list(**(quiet | {"target": 5}))  # type: ignore[arg-type]
+    for change in ("deleting", "asked", "stale", "outdated"):
+        assert must_list(**(quiet | {change: True}))  # type: ignore[arg-type]
+    assert must_list(**(quiet | {"target": 4}))  # type: ignore[arg-type]

@@ -103,6 +103,19 @@ def test_a_bug_is_no_answer_either(run_virtual: Any) -> None:
     run_virtual(scene())
 
 
+def test_an_answer_about_a_runner_that_is_gone_is_moot(run_virtual: Any) -> None:
+    async def scene() -> None:
+        this = Scene()
+        this.github.hangs.clear()
+        this.ask()
+        this.remembered.forget_runner("r")
+        this.github.hangs.set()
+        await asyncio.sleep(1)
+        assert this.woken == ["ns/set"] and this.remembered.removals == {}
+
+    run_virtual(scene())
+
+
 def test_closing_gives_up_what_is_on_its_way(run_virtual: Any) -> None:
     async def scene() -> None:
         this = Scene()

@@ -35,6 +35,7 @@ BUSY = replace(IDLE, name="busy", uid="u2", created_s=NOW - 900, has_job=True)
 EXACT = replace(SEEN, replicas=0, exact=True)
 
 
+@pytest.mark.behaviour("C1 T58")
 def test_a_runner_with_a_job_is_not_asked_even_while_its_phase_lags() -> None:
     # An older listener writes the job id but never Running (contract 1.7, T58).
     seen = replace(EXACT, runners=(BUSY, IDLE))

@@ -13,6 +13,7 @@ from runnerscale.api import labels as keys
 from runnerscale.api.ephemeral_runner import EphemeralRunner, EphemeralRunnerSpec
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, EphemeralRunnerSet
 from runnerscale.api.fingerprint import fingerprint
+from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner_set import finished, learning, observe
 from runnerscale.controllers.ephemeral_runner_set.apply import Hands
@@ -24,14 +25,16 @@ from runnerscale.controllers.ephemeral_runner_set.memory import (
 )
 from runnerscale.controllers.ephemeral_runner_set.plan import plan
 from runnerscale.controllers.ephemeral_runner_set.removals import Removals
+from runnerscale.controllers.ephemeral_runner_set.roster import REBUILD_EVERY_S, Roster
 from runnerscale.controllers.ephemeral_runner_set.scale_up import BATCH_MAX
 from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Action,
     Answer,
-    Retired,
+    Proxy,
     Runner,
     Snapshot,
 )
+from runnerscale.controllers.ephemeral_runner_set.wanted import shrink_to
 from runnerscale.controllers.metrics import ControllerMetrics, Served
 from runnerscale.controllers.places import place_labels
 from runnerscale.controllers.reporting import Reporter
@@ -68,15 +71,6 @@ class Bound:
     action: Action
 
 
-@dataclass(slots=True)
-class _Views:
-    """Views of cached runners: a runner is looked at again only when its object changed."""
-
-    of: EphemeralRunner
-    fingerprint: str
-    view: Runner | Retired
-
-
 class EphemeralRunnerSetReconciler:
     """See `kube.reconcile.Reconciler`; keys are those of EphemeralRunnerSets."""
 
@@ -106,7 +100,7 @@ class EphemeralRunnerSetReconciler:
         self._memory = Memory()
         self._served: dict[str, Served] = {}
         self._fingerprints: dict[str, tuple[EphemeralRunnerSpec, str]] = {}
-        self._views: dict[str, _Views] = {}
+        self._rosters: dict[str, Roster] = {}
         self._enqueue: Enqueue = _nobody
         self._enqueue_after: EnqueueAfter = _nobody
         self.removals = Removals(clients, clock=clock, answered=self._wake)
@@ -135,15 +129,14 @@ class EphemeralRunnerSetReconciler:
         remembered = self._memory.of(key, reference.uid)
         spec_hash = self._fingerprint(key, item)
         remembered.use_fingerprint(spec_hash)
+        remembered.drop_old_words(now_s=now_s)
+        roster = self._roster(key, item, spec_hash, now_s)
         words = words_of(item)
-        children = self._children(reference)
-        self._hear(remembered, words, children)
+        if remembered.words != words or remembered.held.since_s:
+            remembered.held = finished.heard(remembered.held, remembered.words, words, alive=roster)
+            remembered.words = words
         held, held_again_s = finished.still_held(remembered.held, words, now_s=now_s)
-        live = [c for c in children if finished.is_live(c)]
-        proxy = remembered.proxy
-        if proxy.data is not None and now_s >= proxy.again_s:
-            proxy = replace(proxy, data=None, secret=proxy.secret)
-        return Snapshot(
+        seen = Snapshot(
             now_s=now_s,
             item=item,
             reference=reference,
@@ -152,22 +145,34 @@ class EphemeralRunnerSetReconciler:
             exact=item.spec.patch_id == 0,
             hold=_hold(item),
             deleted_s=_deleted_s(item),
-            runners=tuple(self._runner(c, remembered, spec_hash, item, now_s) for c in live),
-            retired=tuple(
-                self._retired(c, remembered, spec_hash, item)
-                for c in children
-                if observe.is_retired(c)
-            ),
-            counts=observe.count(children),
+            retired=roster.evidence(),
+            counts=roster.counts,
             held=held,
             held_again_s=held_again_s,
-            disturbed_s=tuple(remembered.disturbed_s),
+            disturbed_s=remembered.lately_disturbed(now_s=now_s),
             template=remembered.template,
-            proxy=proxy,
-            had_proxy=any(c.spec.proxy_secret_ref for c in children),
+            proxy=_due(remembered.proxy, now_s=now_s),
+            had_proxy=roster.proxied > 0,
             undecided=self._undecided(remembered, reference.namespace, now_s),
             status_due_s=remembered.status_due_s,
         )
+        return self._with_runners(seen, roster, remembered)
+
+    def _with_runners(self, seen: Snapshot, roster: Roster, remembered: Remembered) -> Snapshot:
+        """The live runners one by one if a stage may decide about one, else as numbers."""
+        listed = observe.must_list(
+            deleting=seen.deleting,
+            asked=bool(remembered.removals),
+            stale=bool(roster.stale),
+            outdated=any(r.phase == RunnerPhase.OUTDATED for r in seen.retired),
+            target=shrink_to(seen),
+            alive=roster.live,
+        )
+        if not listed:
+            detail = bool(seen.retired or seen.disturbed_s)
+            return replace(seen, unlisted=roster.unlisted(now_s=seen.now_s, in_detail=detail))
+        runners = (_told(r, remembered, now_s=seen.now_s) for r in roster.runners())
+        return replace(seen, runners=tuple(runners))
 
     def plan(self, seen: Snapshot) -> Plan[Bound, Trouble]:
         """See `plan.py`."""
@@ -194,6 +199,7 @@ class EphemeralRunnerSetReconciler:
             self._reporter.forget(KIND, key)
             self._memory.forget(key)
             self._fingerprints.pop(key, None)
+            self._rosters.pop(key, None)
             served = self._served.pop(key, None)
             if served is not None and self._metrics is not None:
                 self._metrics.forget_runners(served)
@@ -224,6 +230,8 @@ class EphemeralRunnerSetReconciler:
         """Have the caches call for passes; both are the Controller's."""
         self._enqueue = enqueue
         self._enqueue_after = enqueue_after
+        for item in self._runners.store.list():
+            self._enter(item)
         self._sets.on_change(self._set_changed)
         self._runners.on_change(self._runner_changed)
 
@@ -243,8 +251,10 @@ class EphemeralRunnerSetReconciler:
         remembered = self._memory.of(key, owner.uid)
         left = self._note_departure(change, remembered)
         if change.new is None:
-            self._views.pop(change.key, None)
+            self._roster_of(key, owner.uid).remove(item.metadata.name or "")
             remembered.forget_runner(item.metadata.uid or "")
+        else:
+            self._enter(change.new)
         owning = self._sets.store.get(key)
         drains = owning is not None and is_deleting(owning)
         soon = left is not Departure.NONE or drains or change.old is None
@@ -270,22 +280,32 @@ class EphemeralRunnerSetReconciler:
 
     # --- parts of a snapshot ------------------------------------------------------------------
 
-    def _children(self, reference: ObjectReference) -> list[EphemeralRunner]:
-        index = f"{KIND}/{reference.namespace}/{reference.name}"
-        found = self._runners.store.by_index(OWNER_INDEX, index)
-        return [c for c in found if _is_child(c, reference.uid)]
-
-    def _hear(
-        self,
-        remembered: Remembered,
-        words: finished.Words,
-        children: Sequence[EphemeralRunner],
-    ) -> None:
-        if remembered.words == words and not remembered.held.since_s:
+    def _enter(self, item: EphemeralRunner) -> None:
+        owner = controller_of(item)
+        if owner is None or owner.kind != KIND:
             return
-        alive = frozenset(c.metadata.name or "" for c in children)
-        remembered.held = finished.heard(remembered.held, remembered.words, words, alive=alive)
-        remembered.words = words
+        key = f"{item.metadata.namespace or ''}/{owner.name}"
+        known = self._sets.store.get(key)
+        wished = known.spec.ephemeral_runner_spec if known is not None else None
+        self._roster_of(key, owner.uid).put(item, wished)
+
+    def _roster_of(self, key: str, uid: str) -> Roster:
+        found = self._rosters.get(key)
+        if found is None or found.uid != uid:
+            found = self._rosters[key] = Roster(uid)
+        return found
+
+    def _roster(self, key: str, item: EphemeralRunnerSet, spec_hash: str, now_s: float) -> Roster:
+        wished = item.spec.ephemeral_runner_spec
+        roster = self._roster_of(key, item.metadata.uid or "")
+        if now_s - roster.rebuilt_s >= REBUILD_EVERY_S:
+            roster.fingerprint = spec_hash
+            index = f"{KIND}/{item.metadata.namespace or ''}/{item.metadata.name}"
+            found = self._runners.store.by_index(OWNER_INDEX, index)
+            mine = (c for c in found if _is_child(c, roster.uid))
+            roster.rebuild(mine, wished, now_s=now_s)
+        roster.use_spec(spec_hash, wished, now_s=now_s)
+        return roster
 
     def _fingerprint(self, key: str, item: EphemeralRunnerSet) -> str:
         wished = item.spec.ephemeral_runner_spec
@@ -296,84 +316,32 @@ class EphemeralRunnerSetReconciler:
         self._fingerprints[key] = (wished, found)
         return found
 
-    def _runner(
-        self,
-        item: EphemeralRunner,
-        remembered: Remembered,
-        spec_hash: str,
-        owner: EphemeralRunnerSet,
-        now_s: float,
-    ) -> Runner:
-        view = self._view(item, remembered, spec_hash, owner)
-        assert isinstance(view, Runner), "a live runner has the view of one"
-        word = remembered.removals.get(view.uid)
-        proven = observe.seasoned(view, now_s=now_s)
-        if word is None and proven == view.proven:
-            return view
-        if word is None:
-            return replace(view, proven=proven)
-        return replace(
-            view,
-            proven=proven,
-            removal=word.removal,
-            removal_s=word.at_s,
-            removal_trouble=word.trouble,
-        )
-
-    def _retired(
-        self,
-        item: EphemeralRunner,
-        remembered: Remembered,
-        spec_hash: str,
-        owner: EphemeralRunnerSet,
-    ) -> Retired:
-        view = self._view(item, remembered, spec_hash, owner)
-        assert isinstance(view, Retired), "a retired runner has the view of one"
-        return view
-
-    def _view(
-        self,
-        item: EphemeralRunner,
-        remembered: Remembered,
-        spec_hash: str,
-        owner: EphemeralRunnerSet,
-    ) -> Runner | Retired:
-        key = f"{item.metadata.namespace}/{item.metadata.name}"
-        known = self._views.get(key)
-        if known is not None and known.of is item and known.fingerprint == spec_hash:
-            return known.view
-        current = self._is_current(item, remembered, spec_hash, owner)
-        view: Runner | Retired
-        if observe.is_retired(item):
-            view = observe.retired_view(item, current=current)
-        else:
-            view = observe.runner_view(item, current=current)
-        self._views[key] = _Views(item, spec_hash, view)
-        return view
-
-    def _is_current(
-        self,
-        item: EphemeralRunner,
-        remembered: Remembered,
-        spec_hash: str,
-        owner: EphemeralRunnerSet,
-    ) -> bool:
-        uid = item.metadata.uid or ""
-        known = remembered.foreign.get(uid)
-        if known is not None and known[0] == spec_hash:
-            return known[1]
-        wished = owner.spec.ephemeral_runner_spec
-        current = observe.is_current(item, wished, fingerprint=spec_hash)
-        if not (item.metadata.annotations or {}).get(keys.RUNNER_SPEC_HASH):
-            remembered.foreign[uid] = (spec_hash, current)  # comparing contents is dear
-        return current
-
     def _undecided(self, remembered: Remembered, namespace: str, now_s: float) -> tuple[str, ...]:
         for name, since_s in list(remembered.undecided.items()):
             known = self._runners.store.get(f"{namespace}/{name}") is not None
             if known or now_s - since_s > UNDECIDED_KEPT_S:
                 del remembered.undecided[name]
         return tuple(remembered.undecided)
+
+
+def _told(runner: Runner, remembered: Remembered, *, now_s: float) -> Runner:
+    """A view with what changes with time: GitHub's word, and whether the runner is proven."""
+    word = remembered.removals.get(runner.uid)
+    proven = observe.seasoned(runner, now_s=now_s)
+    if word is None:
+        return runner if proven == runner.proven else replace(runner, proven=proven)
+    return replace(
+        runner,
+        proven=proven,
+        removal=word.removal,
+        removal_s=word.at_s,
+        removal_trouble=word.trouble,
+    )
+
+
+def _due(proxy: Proxy, *, now_s: float) -> Proxy:
+    """What is known of the proxies; their credentials are read again when it is time."""
+    return replace(proxy, data=None) if proxy.data is not None and now_s >= proxy.again_s else proxy
 
 
 def _nobody(_key: str, *_: object, **__: object) -> None:

@@ -8,12 +8,15 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from runnerscale.api.reasons import Trouble
+from runnerscale.controllers.ephemeral_runner_set.failure_policy import STORM_WITHIN_S
 from runnerscale.controllers.ephemeral_runner_set.finished import Held, Words
+from runnerscale.controllers.ephemeral_runner_set.scale_down import JOB_WORD_HOLDS_S
 from runnerscale.controllers.ephemeral_runner_set.snapshot import Proxy, Removal, Template
 
 LET_GO_MAX = 10_000
 UNDECIDED_KEPT_S = 60.0  # by then the cache shows what was created, or nothing was
 DISTURBED_MAX = 500
+WORDS_HOLD_S = {Removal.HAS_JOB: JOB_WORD_HOLDS_S, Removal.NO_ANSWER: 120.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,22 @@ class Remembered:
             self.fingerprint = fingerprint
             self.template = Template()
             self.proxy = Proxy(secret=self.proxy.secret)
+
+    def drop_old_words(self, *, now_s: float) -> None:
+        """GitHub's word holds for a while; then it would have to be asked again anyway."""
+        if not self.removals:
+            return
+        self.removals = {
+            uid: word
+            for uid, word in self.removals.items()
+            if now_s - word.at_s < WORDS_HOLD_S.get(word.removal, float("inf"))
+        }
+
+    def lately_disturbed(self, *, now_s: float) -> tuple[float, ...]:
+        """When runners were lost from outside within the time that matters."""
+        while self.disturbed_s and now_s - self.disturbed_s[0] >= STORM_WITHIN_S:
+            self.disturbed_s.popleft()
+        return tuple(self.disturbed_s)
 
     def note_let_go(self, uid: str) -> None:
         """We delete this runner ourselves: its end is no news."""

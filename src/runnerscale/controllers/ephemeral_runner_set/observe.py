@@ -94,3 +94,21 @@ def time_of(text: str | None) -> float:
         return parse_time(text) if text else 0.0
     except (ValueError, OverflowError):
         return 0.0
+
+
+def must_list(
+    *,
+    deleting: bool,
+    asked: bool,
+    stale: bool,
+    outdated: bool,
+    target: int | None,
+    alive: int,
+) -> bool:
+    """Whether a stage may have something to decide about single live runners.
+
+    A set that is deleted lets all go; an answer of GitHub is about one; old templates are
+    exchanged; a refused version and a surplus let idle ones go (`target`: down to how many).
+    """
+    too_many = target is not None and alive > target
+    return deleting or asked or stale or outdated or too_many

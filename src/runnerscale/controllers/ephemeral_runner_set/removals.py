@@ -58,7 +58,8 @@ class Removals:
 
         async def work() -> None:
             word = await self._asked(about, runner_id, place)
-            remembered.removals[uid] = word
+            if uid in remembered.removals:  # else the runner is gone, and the answer moot
+                remembered.removals[uid] = word
             log.info("asked GitHub to forget a runner", runner=about, answer=word.removal.value)
             self._answered(key)
 

@@ -183,9 +183,7 @@ class Snapshot:
     @property
     def has_children(self) -> bool:
         """Any runner object, in whatever state."""
-        return bool(
-            self.runners or self.unlisted.alive or self.retired or self.counts.deleting
-        )
+        return bool(self.runners or self.unlisted.alive or self.retired or self.counts.deleting)
 
 
 # --- actions ----------------------------------------------------------------------------------
