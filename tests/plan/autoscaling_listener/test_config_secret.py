@@ -42,6 +42,7 @@ def file_of(world: World) -> Any:
     return json.loads(bytes_of(world))
 
 
+@pytest.mark.behaviour("C1 T106")
 async def test_the_file_is_what_arc_writes_byte_for_byte() -> None:
     world = World()
     await world.settle()
@@ -216,3 +217,88 @@ async def test_no_secret_shows_in_actions_or_logs() -> None:
 
     for action in (Create(Child.CONFIG_SECRET, {"a": "s3cret"}), Patch(Child.POD, {"b": "s3cret"})):
         assert "s3cret" not in repr(action)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"githubConfigUrl": ""}, "GitHubConfigUrl is not provided"),
+        ({"ephemeralRunnerSetName": ""}, 'EphemeralRunnerSetName "" is missing'),
+        ({"runnerScaleSetId": 0}, 'RunnerScaleSetId "0" is missing'),
+        ({"vaultConfig": {"type": "azure_key_vault"}}, "azureKeyVault is required"),
+    ],
+)
+async def test_what_no_listener_could_use_is_not_written(spec: dict[str, Any], words: str) -> None:
+    world = World(**spec)
+    await world.settle()
+    assert world.config is None
+    assert words in world.listener["status"]["message"]
+
+
+async def test_a_configuration_that_became_unusable_leaves_the_last_good_one() -> None:
+    world = World()
+    await world.settle()
+    before = bytes_of(world)
+    world.edit(minRunners=50)
+    await world.settle()
+    assert bytes_of(world) == before
+    assert world.listener["status"]["reason"] == "SpecInvalid"
+
+
+async def test_a_secret_of_a_listener_that_is_gone_becomes_ours() -> None:
+    world = World()
+    await world.settle()
+    owner = {**world.config["metadata"]["ownerReferences"][0], "uid": "another"}
+    other = {"metadata": {"ownerReferences": [owner]}}
+    world.api.change(SECRETS, HOME, f"{NAME}-config", other)
+    await world.settle()
+    (now,) = world.config["metadata"]["ownerReferences"]
+    assert now["uid"] == world.listener["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("plural", ["secrets", "serviceaccounts"])
+async def test_a_part_that_may_not_be_made_is_told(plural: str) -> None:
+    from runnerscale.kube.errors import Forbidden
+
+    def fault(verb: str, kind: str, name: str) -> Exception | None:
+        refused = (verb, kind) == ("create", plural)
+        words = f'User "x" cannot create resource "{plural}"'
+        return Forbidden(403, "Forbidden", words) if refused else None
+
+    world = World(proxy={"http": {"url": "http://proxy:8080"}})
+    world.api.fault = fault
+    await world.settle()
+    assert world.pod is None
+    assert world.listener["status"]["reason"] == "RightsMissing"
+    assert plural in world.listener["status"]["message"]
+
+
+async def test_a_part_that_may_not_be_changed_is_told_and_the_listener_lives_on() -> None:
+    from runnerscale.kube.errors import Forbidden
+
+    def fault(verb: str, kind: str, name: str) -> Exception | None:
+        refused = (verb, kind) == ("patch", "secrets")
+        return Forbidden(403, "Forbidden", "denied by a webhook") if refused else None
+
+    world = World()
+    await world.settle()
+    world.run_pod()
+    world.api.fault = fault
+    world.edit(maxRunners=50)
+    await world.settle()
+    assert world.listener["status"]["reason"] == "ApiServerRefused"
+    assert "deletionTimestamp" not in world.pod["metadata"]
+
+
+async def test_metric_settings_without_sections_are_an_empty_object() -> None:
+    world = World(metrics={"gauges": {}})
+    await world.settle()
+    assert file_of(world)["metrics"] == {}
+
+
+async def test_a_vault_proxy_without_credentials_is_passed_on_as_it_is() -> None:
+    proxy = {"http": {"url": "http://p:1"}, "https": {"url": "http://q:1"}}
+    world = World(vaultConfig=VAULT | {"proxy": proxy})
+    await world.settle()
+    found = file_of(world)["azure_key_vault"]["proxy"]
+    assert (found["HTTPProxy"], found["HTTPSProxy"]) == ("http://p:1", "http://q:1")

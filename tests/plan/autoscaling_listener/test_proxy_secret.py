@@ -110,3 +110,30 @@ async def test_the_secret_goes_with_the_listener() -> None:
     world.api.change(AUTOSCALING_LISTENERS, HOME, NAME, gone)
     await world.settle()
     assert world.proxy is None
+
+
+async def test_a_proxy_secret_of_a_listener_that_is_gone_becomes_ours() -> None:
+    from runnerscale.kube.builtin import SECRETS
+
+    world = World(proxy=FULL)
+    world.clients.means = MEANS
+    await world.settle()
+    owner = {**world.proxy["metadata"]["ownerReferences"][0], "uid": "another"}
+    change = {"metadata": {"ownerReferences": [owner], "labels": None}}
+    world.api.change(SECRETS, HOME, f"{NAME}-proxy", change)
+    await world.settle()
+    (now,) = world.proxy["metadata"]["ownerReferences"]
+    assert now["uid"] == world.listener["metadata"]["uid"]
+    assert world.proxy["metadata"]["labels"]
+
+
+async def test_without_credentials_the_stored_proxies_stay() -> None:
+    from tests.plan.autoscaling_listener.test_means import MISSING
+
+    world = World(proxy=FULL)
+    world.clients.means = MEANS
+    await world.settle()
+    before = data_of(world)
+    world.clients.means = MISSING
+    await world.settle()
+    assert data_of(world) == before
