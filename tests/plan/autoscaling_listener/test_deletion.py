@@ -105,3 +105,16 @@ async def test_a_secret_of_that_name_that_is_not_ours_is_left() -> None:
     await world.settle()
     assert world.listener is None
     assert world.proxy is not None
+
+
+async def test_a_role_that_lost_its_labels_is_found_and_deleted_all_the_same() -> None:
+    from tests.plan.autoscaling_listener.world import RUNNERS
+
+    world = World()
+    await world.settle()
+    world.api.drop(PODS, HOME, NAME)
+    world.caches.roles.store.remove(f"{RUNNERS}/{NAME}")  # its cache is limited by label
+    delete(world)
+    await world.settle()
+    assert world.role is None
+    assert world.listener is None

@@ -38,7 +38,7 @@ from runnerscale.kube.builtin import SECRETS, Pod, Role, RoleBinding, ServiceAcc
 from runnerscale.kube.client import Client
 from runnerscale.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
 from runnerscale.kube.informer import Informer
-from runnerscale.kube.objects import KubeObject, controller_of, key_of
+from runnerscale.kube.objects import KubeObject, controller_of, is_deleting, key_of
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.reconcile import Plan
 from runnerscale.kube.resource import Resource
@@ -54,6 +54,7 @@ REFUSALS = (BadRequest, Forbidden, Invalid, NotFound)
 
 BY_RUNNER_SET = "runner-set"
 KIND = AUTOSCALING_LISTENERS.kind
+LABELLED = (Child.ROLE, Child.ROLE_BINDING)
 
 
 def by_runner_set(listener: AutoscalingListener) -> Iterable[str]:
@@ -139,7 +140,11 @@ class ListenerReconciler:
         for child in Child:
             cache = self._caches.of(child)
             if cache is not None:
-                children[child] = cache.store.get(_child_key(seen, child)) or Look.ABSENT
+                found = cache.store.get(_child_key(seen, child))
+                # The caches of these two hold only what has our labels; before we let go of a
+                # listener the server is asked for one that lost them.
+                ask = child in LABELLED and is_deleting(listener)
+                children[child] = found or (Look.UNASKED if ask else Look.ABSENT)
         return replace(seen, children=children)
 
     def plan(self, seen: Snapshot) -> Plan[Bound, Trouble]:

@@ -10,7 +10,6 @@ from runnerscale.api.labels import LISTENER_FINALIZER
 from runnerscale.controllers.autoscaling_listener import pod_life
 from runnerscale.controllers.autoscaling_listener import restarts as ends
 from runnerscale.controllers.autoscaling_listener.snapshot import (
-    SECRET_CHILDREN,
     Action,
     Child,
     PatchSelf,
@@ -30,7 +29,7 @@ def stage(seen: Snapshot) -> Stage[Action]:
     """Empty the house, then let go."""
     if not has_finalizer(seen.listener, LISTENER_FINALIZER):
         return Stage(stop=True)
-    unasked = tuple(Read(child) for child in SECRET_CHILDREN if seen.is_unasked(child))
+    unasked = tuple(Read(child) for child in Child if seen.is_unasked(child))
     if unasked:
         return Stage(unasked, stop=True)
     left = [
