@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -25,6 +25,7 @@ from runnerscale.app.demo_faults import (
     Fault,
     FaultAt,
 )
+from runnerscale.app.demo_reasons import Shown
 from runnerscale.app.demo_state import (
     DemoState,
     DemoView,
@@ -167,6 +168,7 @@ class Demo:
         self._machine = Machine(folder, free_ports(), Supervisor(clock), clock, random)
         self._run_id: int | None = None
         self._notes: list[str] = []
+        self._shown = Shown(self._machine)
 
     async def run(self, tell: Any) -> None:
         """Start, run the jobs, sum up (`tell` gets the summary), end everything."""
@@ -204,6 +206,8 @@ class Demo:
             await asyncio.wait([breaking])
         await github.clear_faults()
         wall_s = self._clock.monotonic_s() - began_s
+        if self._options.faults:
+            self._shown.read_logs()
         writes, reads = await eyes.requests()
         eyes.weigh()
         leftovers = await self._leave(github, eyes)
@@ -223,6 +227,7 @@ class Demo:
             github_calls=controller_calls(state) / count,
             rss_mib=eyes.rss_mib,
             notes=tuple(self._notes),
+            shown=self._shown.by_reason(),
         )
 
     def _runner_set(self) -> Any:
@@ -262,6 +267,7 @@ class Demo:
             self._view.show(state)
             if looks % WEIGH_EVERY == 0:
                 eyes.weigh()
+                await self._look(troubles)
             if state.done == len(jobs):
                 return jobs
             counts = (state.done, state.count("running"), state.count("queued"))
@@ -272,6 +278,12 @@ class Demo:
                 return jobs
             looks += 1
             await self._clock.sleep(LOOK_EVERY_S)
+
+    async def _look(self, troubles: Sequence[str]) -> None:
+        """Where troubles are shown; only worth the calls when something is broken on purpose."""
+        if self._options.faults:
+            self._shown.note("condition", (text.partition(":")[0] for text in troubles))
+            await self._shown.look()
 
     async def _break(self, github: GitHubControl) -> None:
         breaker = Breaker(self._machine, github)

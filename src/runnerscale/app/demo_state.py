@@ -91,6 +91,7 @@ class Summary:
     github_calls: float = 0.0  # of the controller, per job
     rss_mib: Mapping[str, float] = field(default_factory=dict)  # peak, by process
     notes: tuple[str, ...] = ()
+    shown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # reason: where
 
     @property
     def succeeded(self) -> int:
@@ -167,6 +168,7 @@ def summary_lines(summary: Summary) -> list[str]:
         ("GitHub calls per job", f"{summary.github_calls:.1f}"),
     ]
     rows += [(f"peak RSS, {name}", f"{mib:.0f} MiB") for name, mib in summary.rss_mib.items()]
+    rows += [(f"shown: {reason}", ", ".join(where)) for reason, where in summary.shown.items()]
     rows += [("violation", text) for text in summary.violations]
     rows += [("note", text) for text in summary.notes]
     width = max(len(name) for name, _ in rows) + 2
