@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,16 @@ class Kubectl:
             "HOME": str(home),  # its discovery cache
         }
 
-    def __call__(self, *arguments: str, fails: bool = False, given: str = "") -> str:
+    def __call__(
+        self,
+        *arguments: str,
+        fails: bool = False,
+        given: str = "",
+        environ: Mapping[str, str] | None = None,
+    ) -> str:
         done = subprocess.run(
             [str(KUBECTL), *arguments],
-            env=self._environ,
+            env={**self._environ, **(environ or {})},
             input=given.encode() if given else None,
             capture_output=True,
             timeout=60,
@@ -127,6 +133,16 @@ def test_objects_are_applied_twice_read_and_deleted(kubectl: Kubectl) -> None:
     assert kubectl("get", "wg", "w", *wanted) == "3 ab Up"
     assert kubectl("delete", "wg", "w").startswith('widget.conformance.runnerscale.dev "w" deleted')
     assert "NotFound" in kubectl("get", "wg", "w", fails=True)
+
+
+def test_an_object_is_edited(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl("apply", "-f", "-", given=manifest(metadata={"name": "edited"}))
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/size: 1/size: 42/' \"$1\"\n")
+    editor.chmod(0o755)
+    kubectl("edit", "wg", "edited", environ={"KUBE_EDITOR": str(editor)})
+    assert kubectl("get", "wg", "edited", "-o", "jsonpath={.spec.size}") == "42"
+    kubectl("delete", "wg", "edited")
 
 
 def test_what_is_wrong_is_said_as_kubernetes_says_it(kubectl: Kubectl) -> None:

@@ -128,9 +128,17 @@ class Authenticator:
         return service_account_user(namespace, account["name"], record.uid, extra)
 
     def issue(
-        self, account: Record, *, expiration_s: int, pod: Record | None = None
+        self,
+        account: Record,
+        *,
+        expiration_s: int,
+        pod: Record | None = None,
+        audiences: Sequence[str] = (AUDIENCE,),
     ) -> tuple[str, float]:
-        """A new token of a service account, and when it ends."""
+        """A new token of a service account, and when it ends.
+
+        Only a token for our own audience is accepted here.
+        """
         now_s = int(self._clock.now_s())
         expires_s = now_s + min(expiration_s, EXPIRATION_S_MAX)
         private: Json = {
@@ -140,7 +148,7 @@ class Authenticator:
         if pod is not None:
             private["pod"] = {"name": pod.name, "uid": pod.uid}
         claims = {
-            "aud": [AUDIENCE],
+            "aud": list(audiences),
             "exp": expires_s,
             "iat": now_s,
             "nbf": now_s,

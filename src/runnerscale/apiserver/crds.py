@@ -96,6 +96,9 @@ def _check_versions(versions: list[Json], found: Definition) -> None:
     if len(set(map(str, names))) != len(names):
         text = "must contain unique version names"
         found.errors.append(wrong("spec.versions", names, text))
+    if sum(bool(v.get("served")) for v in versions) > 1:
+        text = "this server serves one version of a kind: it converts nothing"
+        found.errors.append(wrong("spec.versions", names, text))
     if sum(bool(v.get("storage")) for v in versions) != 1:
         text = "must have exactly one version marked as storage version"
         found.errors.append(wrong("spec.versions", names, text))

@@ -5,6 +5,7 @@ resources are `documents.py`. An unexpected error is answered 500 and logged, ne
 into the connection.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -43,6 +44,7 @@ from runnerscale.core.randomness import Random
 log = structlog.get_logger(__name__)
 
 WATCH_TIMEOUT_S_MIN = 1800.0  # as a kube-apiserver: between this and twice this
+WATCHER_PATIENCE_S = 60.0  # so long may a watcher leave its connection unread
 JSON_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
 
 
@@ -87,6 +89,7 @@ class Handler:
     def __init__(self, parts: Parts) -> None:
         """Everything is handed in."""
         self._parts = parts
+        self.watcher_patience_s = WATCHER_PATIENCE_S
 
     async def __call__(self, http: web.Request) -> web.StreamResponse:
         """Answer one request."""
@@ -203,6 +206,7 @@ class Handler:
         if from_now and query.get("sendInitialEvents") != "false":
             # State and version are of one moment: no await may come between them.
             initial = parts.lists.records(selection)
+        await parts.store.settled(options.version)
         response = web.StreamResponse(headers=JSON_HEADERS)
         response.enable_chunked_encoding()
         parts.metrics.watch_started(request)
@@ -211,9 +215,15 @@ class Handler:
             async for batch in parts.watches.events(selection, options, initial):
                 now_s = parts.clock.now_s()
                 lines = [renderer.line(event, line, now_s) for event, line in batch]
-                await response.write(b"".join(lines))
+                async with asyncio.timeout(self.watcher_patience_s):
+                    await response.write(b"".join(lines))
             await response.write_eof()
-        except (ConnectionResetError, ConnectionError):
+        except TimeoutError:
+            # It holds a batch and a position; it may come back and resume.
+            log.warning("watcher too slow, cut", resource=request.plural)
+            if http.transport is not None:
+                http.transport.abort()
+        except ConnectionError:
             pass  # the watcher has gone
         finally:
             parts.metrics.watch_ended(request)

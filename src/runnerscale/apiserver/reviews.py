@@ -119,7 +119,10 @@ class Reviews:
             error = wrong("spec.expirationSeconds", seconds, text)
             raise invalid("authentication.k8s.io", "TokenRequest", "", [error])
         pod = self._bound_pod(account, spec.get("boundObjectRef"))
-        token, expires_s = self._authenticator.issue(account, expiration_s=seconds, pod=pod)
+        audiences = spec.get("audiences") or [AUDIENCE]
+        token, expires_s = self._authenticator.issue(
+            account, expiration_s=seconds, pod=pod, audiences=audiences
+        )
         return {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
@@ -130,7 +133,7 @@ class Reviews:
             },
             "spec": {
                 **spec,
-                "audiences": spec.get("audiences") or [AUDIENCE],
+                "audiences": audiences,
                 "expirationSeconds": seconds,
                 "boundObjectRef": spec.get("boundObjectRef"),
             },

@@ -139,7 +139,8 @@ class ApiServer:
         parts.observer = observer
         parts.control = FaultControl(self.faults, self) if fault_control else None
         self.app = web.Application(client_max_size=BODY_BYTES_MAX)
-        self.app.router.add_route("*", "/{path:.*}", Handler(parts))
+        self.handler = Handler(parts)
+        self.app.router.add_route("*", "/{path:.*}", self.handler)
         self.app.cleanup_ctx.append(self._running)
 
     def _parts(self, random: Random, metrics: CollectorRegistry | None) -> Parts:

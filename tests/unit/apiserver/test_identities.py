@@ -174,3 +174,8 @@ async def test_no_token_is_ever_in_an_answer_or_a_repr(api: Api) -> None:
 )
 def test_a_refusal_names_who_what_and_where(ask: Ask, text: str) -> None:
     assert denial(User("u"), ask) == text
+
+
+async def test_a_token_for_another_audience_is_not_ours(api: Api) -> None:
+    other = await token_of(api, audiences=["https://elsewhere"])
+    assert (await api.get(CM, token=other)).code == 401

@@ -323,6 +323,15 @@ def changed(**spec: Any) -> Json:
             "additionalPrinterColumns[0].type",
         ),
         (changed(conversion={"strategy": "Webhook"}), "this server converts nothing"),
+        (
+            changed(
+                versions=[
+                    *CRD["spec"]["versions"],
+                    {**CRD["spec"]["versions"][0], "name": "v2", "storage": False},
+                ]
+            ),
+            "this server serves one version of a kind",
+        ),
     ],
 )
 def test_a_crd_that_is_wrong_is_refused(crd: Json, problem: str) -> None:

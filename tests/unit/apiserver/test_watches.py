@@ -16,7 +16,7 @@ from runnerscale.apiserver.server import ApiServer
 from runnerscale.apiserver.store import MemoryStore
 from runnerscale.core.clock import LoopClock
 from runnerscale.core.randomness import seeded
-from tests.unit.apiserver.harness import ADMIN, CM, KEY, Api, config_map
+from tests.unit.apiserver.harness import ADMIN, CM, KEY, Api, config_map, eventually
 
 
 class VirtualConnector(aiohttp.BaseConnector):
@@ -169,6 +169,21 @@ async def test_a_hundred_watchers_see_the_same_events(api: Api) -> None:
     wanted = [("ADDED", f"n{n:02d}") for n in range(20)]
     assert all(w.result() == wanted for w in watchers)
     assert api.server.watches.running <= 100
+
+
+async def test_a_watcher_that_does_not_read_is_cut_and_delays_nobody(api: Api) -> None:
+    api.server.handler.watcher_patience_s = 0.2
+    host, port = api.url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port), limit=1024)
+    token = ADMIN.token.reveal()
+    writer.write(
+        f"GET {CM}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    )
+    await eventually(lambda: api.server.watches.running == 1)
+    for number in range(30):  # more than all buffers between the two hold
+        assert (await api.create(CM, config_map(f"n{number}", x="y" * 500_000))).code == 201
+    await eventually(lambda: api.server.watches.running == 0)
+    writer.close()
 
 
 async def test_a_watch_from_the_future_is_refused(api: Api) -> None:
