@@ -5,7 +5,7 @@ import pytest
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
-from runnerscale.scaleset.errors import CredentialsRefused
+from runnerscale.scaleset.errors import CredentialsRefused, Unavailable
 from tests.plan.autoscaling_runner_set.world import AL_NAME, HOME, RUNNERS, URL, World
 
 NEW = "https://github.com/other-org"
@@ -126,6 +126,34 @@ async def test_busy_runners_hold_nothing_but_the_deletion_of_their_scale_set() -
     world.api.drop(EPHEMERAL_RUNNERS, RUNNERS, "linux-runner-busy")
     await world.settle()
     assert world.github.at[URL] == {}
+
+
+async def test_the_hold_ends_only_together_with_the_old_runner_spec() -> None:
+    # Seen in the demo: the hold was lifted one write too early, and the set made a runner for the
+    # place that had just been left.
+    world = await settled()
+
+    def fault(call: str, place: object) -> Exception | None:
+        new = getattr(place, "config_url", "") == NEW
+        return Unavailable("500") if new and call == "create" else None
+
+    world.github.fault = fault
+    world.edit(githubConfigUrl=NEW)
+    await world.settle()
+    assert keys.SCALE_SET_ID not in world.annotations
+    assert spec_url(world) == URL
+    assert world.ers["metadata"]["annotations"][keys.HOLD] == "0"
+    world.github.fault = lambda call, place: None
+    world.api.bodies.clear()
+    await world.later(60)
+    lifting = [
+        body
+        for body in world.api.bodies
+        if body and keys.HOLD in body.get("metadata", {}).get("annotations", {})
+    ]
+    (patch,) = lifting
+    assert patch["metadata"]["annotations"][keys.HOLD] is None
+    assert patch["spec"]["ephemeralRunnerSpec"]["githubConfigUrl"] == NEW
 
 
 async def test_called_back_before_it_has_left_it_stays_where_it_was() -> None:

@@ -23,6 +23,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     PatchSet,
     Snapshot,
 )
+from runnerscale.controllers.autoscaling_runner_set.wish import same_address
 from runnerscale.controllers.metadata import (
     merge_annotations,
     merge_labels,
@@ -148,6 +149,18 @@ def _patch(seen: Snapshot, found: EphemeralRunnerSet) -> Body:
     return patch | ({"spec": spec} if spec else {})
 
 
+def _is_homeless(seen: Snapshot) -> bool:
+    """The old place was struck out and the new one has not taken us yet.
+
+    The set still has the old runner spec: what it made now would register nowhere.
+    """
+    found = seen.current_set
+    if found is None or seen.scale_set_id:
+        return False
+    in_use = found.spec.ephemeral_runner_spec.github_config_url
+    return not same_address(in_use, seen.runner_set.spec.github_config_url)
+
+
 def _metadata(seen: Snapshot, wished: EphemeralRunnerSpec) -> dict[str, Any]:
     block = seen.runner_set.spec.ephemeral_runner_set_metadata
     own = labels(seen, keys.COMPONENT_RUNNER_SET)
@@ -162,6 +175,6 @@ def _metadata(seen: Snapshot, wished: EphemeralRunnerSpec) -> dict[str, Any]:
             keys.INTEGRITY_HASH: fingerprint(wished),
         },
     )
-    if seen.is_leaving or is_outdated(seen):
+    if seen.is_leaving or _is_homeless(seen) or is_outdated(seen):
         annotations[keys.HOLD] = HOLD_ALL
     return {"labels": own, "annotations": with_owned_keys(own, annotations)}
