@@ -192,7 +192,7 @@ def test_growing_is_told_while_the_status_of_runners_is_still_being_stored(
         this.runner("runner-1")
         this.api.before = _slow_runners
         async with running(this):
-            await until(lambda: len(this.patches) == 2)
+            await until(lambda: len(this.patches) == 2, within_s=1)
             assert this.patches[-1] == (8, 1)
             assert this.status("runner-1")["phase"] == "Pending"
 
