@@ -92,6 +92,15 @@ async def test_coming_back_adopts_the_set_that_was_left_and_forgets_that_it_was(
     assert world.github.at[NEW] == {}
 
 
+async def test_a_failed_runner_kept_as_evidence_holds_nothing() -> None:
+    world = await moved_with_a_busy_runner()
+    failed = {"status": {"phase": "Failed", "reason": "RunnerFailed"}}
+    world.api.change(EPHEMERAL_RUNNERS, RUNNERS, "linux-runner-busy", failed)
+    await world.settle()
+    assert world.github.at[URL] == {}
+    assert keys.LEFT_BEHIND not in world.annotations
+
+
 async def test_an_unreadable_memory_is_no_memory_and_stops_nothing() -> None:
     world = World()
     await world.settle()

@@ -94,7 +94,8 @@ def _runners(caches: Caches, sets: Iterable[EphemeralRunnerSet]) -> Runners:
                 continue
             spec, status = runner.spec, runner.status
             place = (spec.github_config_url, spec.runner_scale_set_id)
-            places.add(place)
+            if not is_terminal(status.phase):  # evidence needs no scale set any more
+                places.add(place)
             if status.phase == RunnerPhase.OUTDATED:
                 outdated.add(pod_fingerprint(PodTemplate(spec.metadata, spec.spec)))
             if status.reason == Reason.SCALE_SET_GONE:

@@ -49,7 +49,7 @@ class Look(Enum):
 class Runners:
     """What has to be known of the runners; counts are in the EphemeralRunnerSet's status."""
 
-    # (config URL, scale-set id) of every runner that still has an object
+    # (config URL, scale-set id) of every runner that is not mere evidence
     places: frozenset[tuple[str, int]] = frozenset()
     # the same of those that have no job, are not being deleted, and are no evidence
     idle_places: frozenset[tuple[str, int]] = frozenset()
