@@ -185,7 +185,7 @@ BAD: dict[type, list[Answer]] = {
     ],
     CheckPod: [NoAnswer("x"), Found(RUNNING), Found(exited(0))],
     DeletePod: [NoAnswer("x"), Done("9")],
-    DeleteSecret: [NoAnswer("x"), Refused(403, "cannot delete resource")],
+    DeleteSecret: [NoAnswer("x"), Refused(403, "cannot delete resource"), Said.EXISTS],
     DeleteLeftovers: [NoAnswer("x")],
     PatchStatus: [Said.CONFLICT, NoAnswer("x"), Said.ABSENT],
     SetFinalizers: [Said.CONFLICT, NoAnswer("x"), Said.ABSENT],

@@ -193,6 +193,16 @@ def test_a_secret_of_an_earlier_try_is_deleted_and_built_anew() -> None:
     assert CreateSecret(REF, JIT) in plan(deleted).actions
 
 
+def test_a_strangers_secret_of_that_name_is_not_deleted_but_waited_for() -> None:
+    there = told(registered(), CreateSecret(REF, JIT), Said.EXISTS)
+    strangers = told(there, DeleteSecret(REF), Said.EXISTS)
+    step = look(strangers)
+    assert (step.actions, step.again_s) == ((), 5)
+    assert reasons(step.troubles) == ["RunnerNameTaken"]
+    assert look(replace(strangers, now_s=NOW_S + 5)).actions == (DeleteSecret(REF),)
+    assert ending(look(replace(strangers, now_s=NOW_S + 600))).how is How.DISTURBED
+
+
 def test_a_name_that_github_will_not_explain_is_given_up_after_some_tries() -> None:
     # Two runners of one name, say: no answer will ever tell us what to do with it.
     hand = no_answer(Hand(), reason=Reason.GITHUB_REFUSED)

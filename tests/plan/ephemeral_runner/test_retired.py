@@ -108,6 +108,11 @@ def test_what_the_hooks_left_goes_too() -> None:
     assert look(swept).actions == ()
 
 
+def test_a_strangers_secret_is_left_alone_and_not_asked_about_again() -> None:
+    now = told(seen(DONE, None, MADE), DeleteSecret(REF), Said.EXISTS)
+    assert look(now).actions == ()
+
+
 def test_a_legacy_succeeded_runner_costs_github_nothing() -> None:
     actions = look(seen(replace(FAILED, phase="Succeeded"), None, SWEPT)).actions
     assert not any(isinstance(action, RemoveRunner) for action in actions)

@@ -59,7 +59,7 @@ class CreateSecret:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSecret:
-    """By name: all that we made for this runner has its name."""
+    """The runner's own; a stranger's Secret of that name stays."""
 
     of: Ref
 

@@ -69,7 +69,7 @@ from runnerscale.kube.errors import (
     NotFound,
 )
 from runnerscale.kube.informer import Informer
-from runnerscale.kube.objects import Body, is_deleting
+from runnerscale.kube.objects import Body, controller_of, is_deleting
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.resource import Resource
 from runnerscale.scaleset.client import ScaleSetClient
@@ -209,8 +209,7 @@ class Hands:
                 await self._client.create(SECRETS, of.namespace, body, timeout_s=KUBE_TIMEOUT_S)
                 return Done()
             case DeleteSecret():
-                await self._client.delete(SECRETS, of.namespace, of.name, timeout_s=KUBE_TIMEOUT_S)
-                return Said.GONE
+                return await self._delete_secret(of)
             case CreatePod(template_hash=template_hash):
                 return await self._create_pod(item, of, template_hash)
             case CheckPod():
@@ -245,6 +244,21 @@ class Hands:
         self._own_writes.wrote(of.key, self._pods, of.key, version)
         log.info("runner pod made", runner=of.name)
         return Done(version, uid=pod.metadata.uid or "")
+
+    async def _delete_secret(self, of: Ref) -> Answer:
+        """Ours only: somebody else's Secret may have the name."""
+        secret = await self._client.get(SECRETS, of.namespace, of.name, timeout_s=KUBE_TIMEOUT_S)
+        owner = controller_of(secret)
+        if owner is None or owner.uid != of.uid:
+            return Said.EXISTS
+        await self._client.delete(
+            SECRETS,
+            of.namespace,
+            of.name,
+            uid=secret.metadata.uid,
+            timeout_s=KUBE_TIMEOUT_S,
+        )
+        return Said.GONE
 
     async def _delete_pod(self, action: DeletePod) -> Answer:
         of = action.of

@@ -32,8 +32,8 @@ TOLD_AFTER_TRIES = 2
 
 # A refusal that may pass (quota, webhook, missing service account): what upstream waits, too.
 POD_REFUSED_AGAIN_S = 30.0
-# A pod of our name that is not ours: what upstream waits.
-POD_NAME_TAKEN_AGAIN_S = 5.0
+# A pod or Secret of our name that is not ours: what upstream waits.
+NAME_TAKEN_AGAIN_S = 5.0
 # A node that refused the pod (out of cpu, out of pods) is asked again more slowly each time:
 # 5, 10, 20, 40, 80 s, upstream's own row.
 POD_RETURNED_AGAIN = Backoff(first_s=5.0, cap_s=80.0)

@@ -38,7 +38,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
 from runnerscale.controllers.ephemeral_runner.deadlines import (
     GITHUB_AGAIN,
     NAME_LOOKUP,
-    POD_NAME_TAKEN_AGAIN_S,
+    NAME_TAKEN_AGAIN_S,
     POD_RETURNED_AGAIN,
     REFUSED_AGAIN,
     spread,
@@ -250,8 +250,13 @@ def _child_written(seen: Snapshot, action: Action, answer: Answer, *, at_s: floa
             hand = replace(hand, secret=True, secret_gone=False, refusal=None)
         case CreateSecret(), Said.EXISTS:
             hand = replace(hand, stale_secret=True)
-        case DeleteSecret(), Done() | Said():
+        case DeleteSecret(), Said.GONE | Said.ABSENT:
             hand = replace(hand, stale_secret=False, secret=False, secret_gone=True)
+        case DeleteSecret(), Said.EXISTS:  # not ours: nothing of ours is there
+            happened = "a Secret of its name is there that is not ours"
+            why = trouble(Reason.RUNNER_NAME_TAKEN, about=seen.about, happened=happened)
+            waits = Refusal(why, at_s + NAME_TAKEN_AGAIN_S)
+            hand = replace(hand, refusal=waits, secret_gone=True)
         case CreatePod(), Done(uid=uid):
             pod = PodView(uid=uid, created_s=at_s, changed_s=at_s)
             return replace(seen, pod=pod, hand=replace(hand, refusal=None))
@@ -262,7 +267,7 @@ def _child_written(seen: Snapshot, action: Action, answer: Answer, *, at_s: floa
         case CreatePod(), Said.EXISTS:
             happened = "a pod of its name is there that is not ours"
             why = trouble(Reason.RUNNER_NAME_TAKEN, about=seen.about, happened=happened)
-            hand = replace(hand, refusal=Refusal(why, at_s + POD_NAME_TAKEN_AGAIN_S))
+            hand = replace(hand, refusal=Refusal(why, at_s + NAME_TAKEN_AGAIN_S))
         case ((CreatePod() | CreateSecret()), Refused()):
             hand = replace(hand, refusal=refusal(answer, about=seen.about, at_s=at_s))
         case DeletePod(), Done() | Said():

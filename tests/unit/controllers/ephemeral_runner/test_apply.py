@@ -164,7 +164,7 @@ def test_secret_and_pod_are_made_and_the_cache_is_waited_for(run_virtual: Run) -
         assert not bench.own_writes.is_settled(bench.ref.key)
         assert await bench.apply(CreateSecret(bench.ref, JIT)) is Said.EXISTS
         assert await bench.apply(DeleteSecret(bench.ref)) is Said.GONE
-        assert await bench.apply(DeleteSecret(bench.ref)) is Said.GONE
+        assert bench.api.names("secrets") == []
 
     with_bench(run_virtual, scene)
 
@@ -177,6 +177,16 @@ def test_a_pod_that_exists_is_success_if_it_is_ours(run_virtual: Run) -> None:
         bench.api.remove("pods", "runner-1", grace_s=0)
         bench.api.put_new("pods", {"metadata": {"name": "runner-1"}})
         assert await bench.apply(CreatePod(bench.ref, "h")) is Said.EXISTS
+
+    with_bench(run_virtual, scene)
+
+
+def test_only_the_runners_own_secret_is_deleted(run_virtual: Run) -> None:
+    async def scene(bench: Bench) -> None:
+        assert await bench.apply(DeleteSecret(bench.ref)) is Said.ABSENT
+        bench.api.put_new("secrets", {"metadata": {"name": "runner-1"}})
+        assert await bench.apply(DeleteSecret(bench.ref)) is Said.EXISTS
+        assert bench.api.names("secrets") == ["runner-1"]
 
     with_bench(run_virtual, scene)
 

@@ -188,8 +188,14 @@ def test_a_name_in_another_scale_set_costs_a_new_name_and_no_stranger(run_virtua
 @pytest.mark.behaviour("C1 T171")
 def test_a_secret_that_is_in_the_way_is_rebuilt(run_virtual: Run) -> None:
     async def scene() -> None:
-        async with World(jobs=[Job()]) as world:
-            bad = {"metadata": {"name": "runner-1"}, "data": {"runnerId": "bm90IGEgbnVtYmVy"}}
+        async with World(set_works=False) as world:
+            world.add_runner("runner-1")
+            item = world.api.raw("ephemeralrunners", "runner-1")
+            assert item is not None
+            owner = {"kind": "EphemeralRunner", "name": "runner-1", "controller": True}
+            owners = [owner | {"uid": item["metadata"]["uid"]}]
+            meta = {"name": "runner-1", "ownerReferences": owners}
+            bad = {"metadata": meta, "data": {"runnerId": "bm90IGEgbnVtYmVy"}}
             world.api.put_new("secrets", bad)
             await world.until(lambda: world.status("runner-1").get("ready"))
             secret = world.api.raw("secrets", "runner-1")
