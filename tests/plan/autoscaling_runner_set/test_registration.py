@@ -135,6 +135,36 @@ async def test_a_group_in_another_case_is_the_same_group() -> None:
     assert len(world.github.writes()) == 1
 
 
+async def test_a_wish_that_github_refuses_is_told_until_it_is_changed() -> None:
+    world = World()
+    await world.settle()
+    world.edit(runnerGroup="nobody")
+    await world.settle()
+    for _ in range(5):
+        assert world.status["reason"] == "RunnerGroupNotFound"
+        assert world.condition("Registered") == ("False", "RunnerGroupNotFound")
+        await world.later(30)
+    assert world.events.reasons() == ["RunnerGroupNotFound"]
+    assert len(world.github.writes()) == 1  # it stays in its group, and is served
+    assert world.status["phase"] == "Running"
+    world.edit(runnerGroup="testgroup")
+    await world.settle()
+    assert world.status["reason"] == ""
+    assert world.annotations[keys.RUNNER_GROUP_NAME] == "testgroup"
+
+
+async def test_a_server_that_ignores_a_new_name_is_not_nagged() -> None:
+    world = World()
+    await world.settle()
+    calls = world.github.calls
+    world.github.ignores_names = True
+    world.edit(runnerScaleSetName="other")
+    await world.settle()
+    assert [call for call in calls if call[0] == "update"] == [("update", 7, {"name": "other"})]
+    await world.later(30)
+    assert len([call for call in calls if call[0] == "update"]) == 1
+
+
 async def test_an_emptied_group_means_the_default_group() -> None:
     world = World(runnerGroup="testgroup")  # W48
     await world.settle()

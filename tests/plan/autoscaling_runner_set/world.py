@@ -57,6 +57,7 @@ class GitHub:
         self.fault: Callable[[str, GitHubPlace], Exception | None] = lambda call, place: None
         self.next_id = 7
         self.ignores_labels = False
+        self.ignores_names = False
 
     # credentials.place.Clients
     async def client_for(self, place: GitHubPlace) -> "PlaceClient":
@@ -139,6 +140,8 @@ class PlaceClient:
             given["runner_group_name"] = self._group_name(given["runner_group_id"])
         if self.github.ignores_labels:
             given.pop("labels", None)
+        if self.github.ignores_names:
+            given.pop("name", None)
         self.sets[scale_set_id] = replace(self.sets[scale_set_id], **given)
         return self.sets[scale_set_id]
 

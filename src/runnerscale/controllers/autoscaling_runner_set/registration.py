@@ -107,7 +107,9 @@ def _keep(seen: Snapshot, place: GitHubPlace) -> Stage[Action]:
     if found is None:
         return Stage((GetScaleSet(place, seen.scale_set_id),))
     # Changed only right after it was read, and once: a server that ignores it is not nagged.
-    if seen.github.by_id is not Look.UNASKED and not seen.github.renamed:
+    # One that refused is asked again, after the pause.
+    read_now = seen.github.by_id is not Look.UNASKED
+    if (read_now or seen.known.trouble is not None) and not seen.github.renamed:
         moved = _rename(seen, place, found) or _regroup(seen, place, found)
         if moved is not None:
             return Stage((moved,))
