@@ -89,7 +89,6 @@ class ListenerConfig:
             self.server_root_ca,
             self.metrics_addr,
             self.metrics_path,
-            self.log_format,
         )
 
 

@@ -269,8 +269,9 @@ class _Life:
     async def follow(self, config: ListenerConfig) -> None:
         """A changed file of the same place. Raises ConfigError if the credentials are no good."""
         before = self._listener.config
-        if config.log_level != before.log_level:
-            self._wiring.configure_logging(config.log_level, config.log_format)
+        logging = (config.log_level, config.log_format)
+        if logging != (before.log_level, before.log_format):
+            self._wiring.configure_logging(*logging)
         if config.record != before.record or config.vault_lookup_key != before.vault_lookup_key:
             await self._use_credentials(config)
         self._listener.apply(config)
