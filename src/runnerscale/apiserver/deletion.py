@@ -14,7 +14,7 @@ from runnerscale.apiserver.crds import CLEANUP_FINALIZER
 from runnerscale.apiserver.failures import ApiFailure, conflict, invalid, unsupported
 from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.metadata import FOREGROUND, ORPHAN
-from runnerscale.apiserver.operations import Caller, Operations, Written
+from runnerscale.apiserver.operations import Caller, Operations
 from runnerscale.apiserver.record import Record, encode_json
 from runnerscale.core.clock import format_time, parse_time
 
@@ -165,10 +165,6 @@ class Deletion:
         if meta.get("generation"):
             meta["generation"] += 1
         return True
-
-    def written(self, deleted: Deleted) -> Written:
-        """The outcome as a write."""
-        return Written(deleted.data, deleted.record)
 
 
 def _check_preconditions(kind: Kind, record: Record, options: DeleteOptions) -> None:

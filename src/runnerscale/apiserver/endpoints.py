@@ -27,7 +27,7 @@ from runnerscale.apiserver.patch import json_patch, merge_patch
 from runnerscale.apiserver.paths import Request, check_dry_run, options_name
 from runnerscale.apiserver.rbac import User
 from runnerscale.apiserver.record import Record, encode_json
-from runnerscale.apiserver.rendering import Form, form_of, render_list, render_object
+from runnerscale.apiserver.rendering import form_of, render_list, render_object
 from runnerscale.apiserver.reviews import Reviews
 from runnerscale.apiserver.store import Store
 from runnerscale.apiserver.strategic_patch import strategic_patch
@@ -300,6 +300,3 @@ def _applier(kind: Kind, patch_type: str, patch: Any) -> Callable[[Json], Json]:
 def _object(value: Any) -> Json:
     assert isinstance(value, dict)
     return value
-
-
-__all__ = ["Answer", "Call", "Endpoints", "Form"]

@@ -146,12 +146,6 @@ def method_not_allowed() -> ApiFailure:
     return ApiFailure(405, "MethodNotAllowed", message, details={})
 
 
-def method_not_supported(group: str, resource: str, action: str) -> ApiFailure:
-    """405 for one kind."""
-    message = f"{action} is not supported on resources of kind {quoted(qualified(resource, group))}"
-    return ApiFailure(405, "MethodNotAllowed", message, details={"group": group, "kind": resource})
-
-
 def unsupported_media_type(message: str) -> ApiFailure:
     """415."""
     return ApiFailure(415, "UnsupportedMediaType", message)
@@ -192,11 +186,6 @@ def internal(message: str) -> ApiFailure:
 def unavailable(message: str) -> ApiFailure:
     """503."""
     return ApiFailure(503, "ServiceUnavailable", message)
-
-
-def too_many_requests(message: str, retry_after_s: int) -> ApiFailure:
-    """429."""
-    return ApiFailure(429, "TooManyRequests", message, details={}, retry_after_s=retry_after_s)
 
 
 def unprocessable_patch(message: str) -> ApiFailure:

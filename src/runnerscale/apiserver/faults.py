@@ -5,20 +5,11 @@ a rule that has been used up is dropped. Nothing here happens unless somebody ad
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from runnerscale.apiserver.failures import ApiFailure
 from runnerscale.apiserver.paths import Request
 
 RULES_MAX = 1000
-
-
-class CutsWatches(Protocol):
-    """The running watches."""
-
-    def cut(self, resource: str = "") -> int:
-        """End some of them."""
-        ...
 
 
 @dataclass(slots=True)

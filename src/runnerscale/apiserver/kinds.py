@@ -5,7 +5,7 @@ CustomResourceDefinition. What may be done with objects of a kind is decided by 
 `operations.py` from the facts here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +92,6 @@ class Registry:
     def __init__(self, builtin: Sequence[Kind]) -> None:
         """Start with the built-in ones."""
         self._kinds: dict[tuple[str, str, str], Kind] = {}
-        self._listeners: list[Callable[[], None]] = []
         self.revision = 0  # moves on with every change, for those who cache documents
         for kind in builtin:
             self._kinds[(kind.group, kind.version, kind.plural)] = kind
@@ -149,9 +148,3 @@ class Registry:
             kept[(kind.group, kind.version, kind.plural)] = kind
         self._kinds = kept
         self.revision += 1
-        for listener in self._listeners:
-            listener()
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Be told when kinds come or go."""
-        self._listeners.append(listener)

@@ -5,7 +5,6 @@ strategic patch needs the field types of built-in kinds (`builtin_types.py`); CR
 so it is refused for them, as Kubernetes does.
 """
 
-from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -135,6 +134,3 @@ def _remove(document: Any, path: list[str]) -> Any:
     parent = _get(document, path[:-1])
     del parent[_index(path[-1]) if isinstance(parent, list) else path[-1]]
     return document
-
-
-ApplyPatch = Callable[[Json], Json]

@@ -134,10 +134,6 @@ class Store:
         """Write out what is pending and stop."""
         await self._journal.close()
 
-    def stored_resources(self) -> set[str]:
-        """The resource types that have objects on disk or in memory."""
-        return {*self._loaded, *self._tables}
-
     def table(self, resource: str, selectable: Mapping[str, str] | None = None) -> Table:
         """The table of a type; its objects are indexed when it is first asked for."""
         table = self._tables.get(resource)
@@ -149,10 +145,6 @@ class Store:
                     table, Record.stored(row.key, row.version, row.data, dict(selectable or {}))
                 )
         return table
-
-    def next_version(self) -> int:
-        """The version the next write will have."""
-        return self.version + 1
 
     def put(
         self, table: Table, namespace: str, name: str, obj: Json, selectable: dict[str, str]

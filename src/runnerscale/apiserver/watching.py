@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from runnerscale.apiserver.change_log import Change, ChangeLog, ChangeType, event_line
+from runnerscale.apiserver.change_log import Change, ChangeType, event_line
 from runnerscale.apiserver.failures import expired
 from runnerscale.apiserver.lists import Selection
 from runnerscale.apiserver.record import Record, encode_json
@@ -175,8 +175,3 @@ def bookmark(selection: Selection, version: int, *, end_of_initial: bool = False
     kind = selection.kind
     body = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
     return event_line("BOOKMARK", encode_json(body))
-
-
-def changes_of(store: Store, resource: str) -> ChangeLog:
-    """The window of a resource type, for faults that compact it."""
-    return store.table(resource).log
