@@ -18,7 +18,6 @@ import structlog
 
 from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
 from runnerscale.app.demo_faults import (
-    FAULT_SECONDS,
     GOOD_TOKEN,
     RUNNER_SET,
     Breaker,
@@ -37,7 +36,7 @@ from runnerscale.app.demo_watch import Eyes
 from runnerscale.app.github_control import GitHubControl
 from runnerscale.app.logs import Style, configure_logging
 from runnerscale.app.manifests import github_secret, runner_set
-from runnerscale.app.problem import Problem
+from runnerscale.app.problem import Problem, UsageProblem
 from runnerscale.app.process import run_process
 from runnerscale.app.single_machine import NAMESPACE, Machine, free_ports
 from runnerscale.app.supervisor import Supervisor
@@ -49,6 +48,8 @@ from runnerscale.kube.errors import KubeError, NotFound
 
 log = structlog.get_logger(__name__)
 
+JOBS_MAX = 5000
+JOB_SECONDS_MAX = 3600
 LOOK_EVERY_S = 0.25
 WEIGH_EVERY = 4  # looks
 # How long without any job starting or ending until the demo calls itself stuck.
@@ -71,6 +72,28 @@ class DemoOptions:
     faults: tuple[FaultAt, ...] = ()
     keep: bool = False
     seed: int | None = None
+
+    def checked(self) -> "DemoOptions":
+        """The same, if it can work.
+
+        Raises:
+            UsageProblem: names the option.
+        """
+        if self.jobs is not None and self.workflow is not None:
+            raise UsageProblem("--jobs and --workflow are both given", "Choose one of them")
+        if self.jobs is not None and not 1 <= self.jobs <= JOBS_MAX:
+            raise UsageProblem(f"--jobs is {self.jobs}", f"Choose 1 to {JOBS_MAX}")
+        if not 0 <= self.job_seconds <= JOB_SECONDS_MAX:
+            raise UsageProblem(
+                f"--job-seconds is {self.job_seconds:g}", f"Choose 0 to {JOB_SECONDS_MAX}"
+            )
+        low, high = self.min_runners, self.max_runners
+        if low < 0 or high < 1 or low > high:
+            raise UsageProblem(
+                f"--min is {low} and --max is {high}",
+                "Choose 0 or more for --min, and --max at least 1 and not below --min",
+            )
+        return self
 
 
 def run_demo(options: DemoOptions, view: DemoView) -> Summary:
@@ -300,7 +323,7 @@ class Demo:
                 break
             await self._clock.sleep(STRIKE_AGAIN_S)
         if fault.heal is not None:
-            await self._clock.sleep(FAULT_SECONDS)
+            await self._clock.sleep(fault.heal_after_s)
             await fault.heal(breaker)
             self._view.say(f"fault    {fault.name} is healed")
 

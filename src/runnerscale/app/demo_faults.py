@@ -34,6 +34,10 @@ RUNNER_SET = "demo"
 LISTENER_LABELS = {"app.kubernetes.io/component": "runner-scale-set-listener"}
 RUNNER_LABELS = {"actions-ephemeral-runner": "True"}
 FAULT_SECONDS = 15.0
+# Our calls are tried again for some seconds before anything counts as stuck, and credentials are
+# read anew within a minute: shorter than this and nobody need notice.
+GITHUB_SECONDS = 45.0
+SECRET_SECONDS = 75.0
 TIMEOUT_S = 5.0
 INSTANTS_MAX = 100
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", AnyObject)
@@ -202,28 +206,29 @@ FAULTS: tuple[Fault, ...] = (
     Fault("kill-node", "kill -9 of the node agent; runners go on", None, _kill(NODE_AGENT)),
     Fault(
         "github-down",
-        "GitHub answers 503 for 15 s",
+        "GitHub answers 503 for 45 s",
         Reason.GITHUB_UNAVAILABLE,
-        _preset("github-down"),
+        _preset("github-down", seconds=GITHUB_SECONDS),
     ),
     Fault(
         "rate-limited",
-        "GitHub answers 429 for 15 s",
+        "GitHub answers 429 for 45 s",
         Reason.GITHUB_RATE_LIMITED,
-        _preset("rate-limited"),
+        _preset("rate-limited", seconds=GITHUB_SECONDS),
     ),
     Fault(
         "credentials-revoked",
-        "GitHub refuses the credentials for 15 s",
+        "GitHub refuses the credentials for 45 s",
         Reason.CREDENTIALS_REFUSED,
-        _preset("credentials-revoked"),
+        _preset("credentials-revoked", seconds=GITHUB_SECONDS),
     ),
     Fault(
         "secret-deleted",
-        "the Secret with the credentials is deleted; back after 15 s",
+        "the Secret with the credentials is deleted; back after 75 s",
         Reason.CREDENTIALS_MISSING,
         _token(None),
         _token(GOOD_TOKEN),
+        heal_after_s=SECRET_SECONDS,
     ),
     Fault(
         "scale-set-deleted",
@@ -236,9 +241,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "session-held",
-        "another listener holds the session for 15 s",
+        "another listener holds the session for 30 s",
         Reason.SESSION_HELD_ELSEWHERE,
-        _preset("session-held", value="15"),
+        _preset("session-held", value="30"),
     ),
     Fault(
         "malformed-message",

@@ -8,19 +8,23 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from runnerscale import __version__
 from runnerscale.app.problem import Problem, UsageProblem
+
+if TYPE_CHECKING:
+    from runnerscale.app.demo import DemoOptions
 
 if find_spec("cyclopts") is None:  # the image of controller and listener does without
     raise Problem(
         "the commands for people need the extra [cli]", "Install it: pip install 'runnerscale[cli]'"
     )
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, validators
 
 Flag = Parameter(negative="")
+Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))]
 app = App(
     name="runnerscale",
     version=__version__,
@@ -62,23 +66,12 @@ def demo(
     seed
         Of the random instants, to repeat them.
     """
-    from runnerscale.app.demo import DemoOptions, run_demo
+    from runnerscale.app.demo import DemoOptions
     from runnerscale.app.demo_faults import fault_lines, parse_faults
-    from runnerscale.app.demo_state import summary_lines
-    from runnerscale.cli.demo_view import make_view
 
     if "list" in fault:
         print("\n".join(fault_lines()))
         return 0
-    if jobs is not None and workflow is not None:
-        raise UsageProblem("--jobs and --workflow are both given", "Choose one of them")
-    if jobs is not None and not 1 <= jobs <= 5000:
-        raise UsageProblem(f"--jobs is {jobs}", "Choose 1 to 5000")
-    if min_runners < 0 or max_runners < 1 or min_runners > max_runners:
-        raise UsageProblem(
-            f"--min is {min_runners} and --max is {max_runners}",
-            "Choose 0 or more for --min, and --max at least 1 and not below --min",
-        )
     options = DemoOptions(
         workflow=workflow,
         jobs=jobs,
@@ -89,13 +82,7 @@ def demo(
         keep=keep,
         seed=seed,
     )
-    view = make_view()
-    try:
-        summary = run_demo(options, view)
-    finally:
-        view.close()
-    print("\n".join(summary_lines(summary)))
-    return 0 if summary.went_well else 1
+    return _show_demo(options.checked())
 
 
 @app.command
@@ -127,7 +114,7 @@ def crds(*, output: Path | None = None) -> int:
 @app.command(name="fake-github")
 def fake_github(
     *,
-    port: int = 8480,
+    port: Port = 8480,
     hold_seconds: float = 50.0,
     session_seconds: float = 60.0,
     acquire: Annotated[bool, Flag] = False,
@@ -153,7 +140,7 @@ def fake_github(
 
 
 @app.command(name="api-server")
-def api_server(*, data: Path, port: int = 6443) -> int:
+def api_server(*, data: Path, port: Port = 6443) -> int:
     """Run the embedded Kubernetes API alone, on loopback, until Ctrl-C.
 
     Parameters
@@ -175,7 +162,7 @@ def node(
     kubeconfig: Path,
     token_file: Path,
     name: str = "single-machine",
-    port: int = 0,
+    port: Port = 0,
     pods_max: int = 500,
     stop_pods: Annotated[bool, Flag] = False,
 ) -> int:
@@ -218,6 +205,20 @@ def version() -> int:
 
     print(f"runnerscale {__version__} (compatible with ARC {COMPATIBLE_VERSION})")
     return 0
+
+
+def _show_demo(options: "DemoOptions") -> int:
+    from runnerscale.app.demo import run_demo
+    from runnerscale.app.demo_state import summary_lines
+    from runnerscale.cli.demo_view import make_view
+
+    view = make_view()
+    try:
+        summary = run_demo(options, view)
+    finally:
+        view.close()
+    print("\n".join(summary_lines(summary)))
+    return 0 if summary.went_well else 1
 
 
 @app.command
