@@ -142,6 +142,7 @@ class ApiServer:
         self.handler = Handler(parts)
         self.app.router.add_route("*", "/{path:.*}", self.handler)
         self.app.cleanup_ctx.append(self._running)
+        self.app.on_shutdown.append(self._end_watches)
 
     def _parts(self, random: Random, metrics: CollectorRegistry | None) -> Parts:
         """What the HTTP front works with."""
@@ -169,13 +170,16 @@ class ApiServer:
             random=random,
         )
 
+    async def _end_watches(self, _app: web.Application) -> None:
+        """First of all, so that stopping waits for nobody."""
+        self.watches.cut()
+
     async def _running(self, _app: web.Application) -> AsyncIterator[None]:
         self.open()
         task = asyncio.get_running_loop().create_task(self._housekeeping.run())
         try:
             yield
         finally:
-            self.watches.cut()
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task

@@ -146,6 +146,19 @@ async def test_a_cut_watch_ends_and_resumes_without_losing_anything(api: Api) ->
         assert await watch.seen(1) == [("ADDED", "b")]
 
 
+def test_stopping_the_server_ends_open_watches_at_once() -> None:
+    async def work(api: Api) -> None:
+        async with api.watch(CM) as watch:
+            await eventually(lambda: api.server.watches.running == 1)
+            began_s = asyncio.get_running_loop().time()
+            await api.server.app.shutdown()
+            while await watch.next():
+                pass
+            assert asyncio.get_running_loop().time() - began_s < 1
+
+    virtually(work)
+
+
 async def test_watchers_of_one_namespace_see_nothing_of_another(api: Api) -> None:
     listed = await api.get(CM)
     async with api.watch(CM, resourceVersion=listed["metadata.resourceVersion"]) as watch:
