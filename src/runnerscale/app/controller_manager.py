@@ -248,7 +248,7 @@ class Manager:
         )
         name = "autoscalingrunnerset"
         controller = self._controller(name, reconciler, self._runner_sets, own, SET_WORKERS)
-        runner_set_controller.connect(caches, controller.enqueue)
+        runner_set_controller.connect(caches, controller.enqueue, controller.enqueue_after)
 
     def why_not_ready(self) -> str | None:
         """None: caches are filled (whoever waits for the lease is ready to take over)."""

@@ -105,6 +105,8 @@ def test_events_wake_the_listener_they_concern() -> None:
         change()
         assert woken == [key]
     woken.clear()
+    world.api.change(AUTOSCALING_LISTENERS, HOME, NAME, {"status": {"restarts": 1}})
+    assert woken == []  # our own status says nothing new
     world.api.put(PODS, HOME, {"metadata": {"name": "stranger"}, "spec": {"containers": []}})
     world.api.put(ROLES, RUNNERS, {"metadata": {"name": "stranger"}})
     assert woken == []

@@ -20,12 +20,19 @@ async def settled() -> World:
     return world
 
 
+async def moving() -> World:
+    """Only then all runners are looked at."""
+    world = await settled()
+    world.edit(githubConfigUrl="https://github.com/other")
+    return world
+
+
 async def test_a_runner_set_that_is_gone_is_nothing_to_look_at() -> None:
     assert World().reconciler.observe("arc-runners/none") is None
 
 
 async def test_idle_are_those_without_a_job_that_live_and_stay() -> None:
-    world = await settled()
+    world = await moving()
     for name, status in {
         "idle": {"phase": "Pending"},
         "new": {},
@@ -47,13 +54,34 @@ async def test_idle_are_those_without_a_job_that_live_and_stay() -> None:
     assert seen(world).runners.places == {(URL, 7)}
 
 
-async def test_runners_of_a_namesake_that_is_gone_do_not_count() -> None:
+async def test_a_set_that_stays_where_it_is_does_not_look_at_each_runner() -> None:
     world = await settled()
-    world.runner("old")
+    world.runner("idle", status={"phase": "Pending"})
+    assert seen(world).runners.places == frozenset()
+
+
+async def test_runners_that_concern_the_whole_set_are_kept_apart_as_they_change() -> None:
+    world = await settled()
+    world.runner("x", status={"phase": "Pending"})
+    assert seen(world).runners.outdated == frozenset()
+    world.api.change(EPHEMERAL_RUNNERS, RUNNERS, "x", {"status": {"phase": "Outdated"}})
+    assert len(seen(world).runners.outdated) == 1
+    gone = {"status": {"phase": "Pending", "reason": "ScaleSetGone"}}
+    world.api.change(EPHEMERAL_RUNNERS, RUNNERS, "x", gone)
+    assert seen(world).runners.outdated == frozenset()
+    assert seen(world).runners.doubted == {7}
+    world.api.drop(EPHEMERAL_RUNNERS, RUNNERS, "x")
+    assert seen(world).runners.doubted == frozenset()
+
+
+async def test_runners_of_a_namesake_that_is_gone_do_not_count() -> None:
+    world = await moving()
+    world.runner("old", status={"phase": "Outdated"})
     stranger = [{"kind": "EphemeralRunnerSet", "name": NAME, "uid": "another", "controller": True}]
     change = {"metadata": {"ownerReferences": stranger}}
     world.api.change(EPHEMERAL_RUNNERS, RUNNERS, "old", change)
     assert seen(world).runners.places == frozenset()
+    assert seen(world).runners.outdated == frozenset()
 
 
 async def test_sets_of_a_namesake_that_is_gone_are_not_ours() -> None:

@@ -172,8 +172,35 @@ def test_events_wake_the_runner_set_they_concern() -> None:
         change()
         assert woken == [KEY]
     woken.clear()
+    status = {"status": {"phase": "Running"}}
+    world.api.change(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME, status)
+    assert woken == []  # our own status says nothing new
     world.ers["spec"]["ephemeralRunnerSpec"] = {"runnerScaleSetId": 7}
     world.runner("quiet", status={"phase": "Pending"})
     assert woken == []  # thousands of these; the set's status says what matters
     world.runner("refused", status={"phase": "Outdated"})
     assert woken == [KEY]
+
+
+def test_what_only_moves_the_counters_wakes_it_a_second_later() -> None:
+    world = World()
+    now: list[str] = []
+    later: list[tuple[str, float]] = []
+    connect(world.caches, now.append, lambda key, seconds: later.append((key, seconds)))
+    owner = {
+        "apiVersion": "actions.github.com/v1alpha1",
+        "kind": "AutoscalingRunnerSet",
+        "name": NAME,
+        "uid": "u",
+        "controller": True,
+    }
+    ers = {"metadata": {"name": NAME, "ownerReferences": [owner]}, "spec": {"patchID": 0}}
+    world.api.put(EPHEMERAL_RUNNER_SETS, RUNNERS, ers)
+    now.clear()
+    world.set_status(currentReplicas=3, pendingEphemeralRunners=3)
+    decided = {"spec": {"replicas": 3, "patchID": 1}}
+    world.api.change(EPHEMERAL_RUNNER_SETS, RUNNERS, NAME, decided)
+    assert now == []
+    assert later == [(KEY, 1.0), (KEY, 1.0)]
+    world.set_status(reason="QuotaExceeded")
+    assert now == [KEY]

@@ -305,7 +305,13 @@ class ListenerReconciler:
 
 def connect(caches: Caches, enqueue: Callable[[str], None]) -> None:
     """Have `enqueue` called with a listener's key whenever something of it changes."""
-    caches.listeners.on_change(lambda change: enqueue(change.key))
+
+    def listener_changed(change: Change[AutoscalingListener]) -> None:
+        # Our own status comes back as an event, and says nothing new.
+        if change.old is None or change.new is None or _more_than_status(change.old, change.new):
+            enqueue(change.key)
+
+    caches.listeners.on_change(listener_changed)
     _wake(caches.pods, _by_owner, enqueue)
     _wake(caches.service_accounts, _by_owner, enqueue)
     _wake(caches.roles, _by_labels, enqueue)
@@ -317,6 +323,15 @@ def connect(caches: Caches, enqueue: Callable[[str], None]) -> None:
                 enqueue(key_of(listener))
 
     caches.runner_sets.on_change(runner_set_changed)
+
+
+def _more_than_status(old: AutoscalingListener, new: AutoscalingListener) -> bool:
+    def rest(item: AutoscalingListener) -> tuple[Any, ...]:
+        meta = item.metadata
+        stamps = (meta.uid, meta.generation, meta.deletion_timestamp)
+        return (*stamps, meta.labels, meta.annotations, meta.finalizers, item.spec)
+
+    return rest(old) != rest(new)
 
 
 def _wake(

@@ -30,6 +30,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Snapshot,
     learn,
 )
+from runnerscale.controllers.autoscaling_runner_set.status import COUNT_EVERY_S
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.troubles import github_trouble, kube_trouble
 from runnerscale.core.clock import Clock
@@ -87,6 +88,7 @@ class RunnerSetReconciler:
         self._reporter = reporter
         self._own_writes = own_writes
         self._clock = clock
+        self._notable = observed.Notable(caches.runners)
         self._known: dict[str, tuple[str, Known]] = {}  # by key: uid, memory
 
     def observe(self, key: str) -> Snapshot | None:
@@ -97,6 +99,7 @@ class RunnerSetReconciler:
         uid, known = self._known.get(key, ("", Known()))
         return observed.observe(
             self._caches,
+            self._notable,
             found,
             settings=self._settings,
             known=known if uid == found.metadata.uid else Known(),
@@ -308,15 +311,31 @@ class RunnerSetReconciler:
 # --- which events wake which runner set ---------------------------------------------------------
 
 
-def connect(caches: Caches, enqueue: Callable[[str], None]) -> None:
-    """Have `enqueue` called with a runner set's key whenever something of it changes."""
-    caches.runner_sets.on_change(lambda change: enqueue(change.key))
+def connect(
+    caches: Caches,
+    enqueue: Callable[[str], None],
+    enqueue_after: Callable[[str, float], None] | None = None,
+) -> None:
+    """Have `enqueue` called with a runner set's key whenever something of it changes.
+
+    `enqueue_after`: for what only moves the counters, which are written once a second at most.
+    """
+
+    def own_changed(change: Change[AutoscalingRunnerSet]) -> None:
+        # Our own status comes back as an event, and says nothing new.
+        if change.old is None or change.new is None or _more_than_status(change.old, change.new):
+            enqueue(change.key)
 
     def set_changed(change: Change[EphemeralRunnerSet]) -> None:
         item = change.new or change.old
         owner = controller_of(item) if item is not None else None
-        if item is not None and owner is not None and owner.kind == KIND:
-            enqueue(f"{item.metadata.namespace}/{owner.name}")
+        if item is None or owner is None or owner.kind != KIND:
+            return
+        key = f"{item.metadata.namespace}/{owner.name}"
+        if enqueue_after is not None and _only_counts(change):
+            enqueue_after(key, COUNT_EVERY_S)
+        else:
+            enqueue(key)
 
     def listener_changed(change: Change[AutoscalingListener]) -> None:
         item = change.new or change.old
@@ -326,27 +345,61 @@ def connect(caches: Caches, enqueue: Callable[[str], None]) -> None:
 
     def runner_changed(change: Change[EphemeralRunner]) -> None:
         """Only what concerns the whole set; everything else comes through the set's status."""
-        if not _matters(change):
+        old, new = change.old, change.new
+        was = old is not None and observed.is_notable(old)
+        item = new or old
+        if item is None or was == (new is not None and observed.is_notable(new)):
             return
-        item = change.new or change.old
-        owner = controller_of(item) if item is not None else None
-        if item is None or owner is None:
-            return
-        found = caches.runner_sets_owned.store.get(f"{item.metadata.namespace}/{owner.name}")
-        above = controller_of(found) if found is not None else None
+        owner = controller_of(item)
+        found = owner and caches.runner_sets_owned.store.get(
+            f"{item.metadata.namespace}/{owner.name}"
+        )
+        above = controller_of(found) if found else None
         if above is not None and above.kind == KIND:
             enqueue(f"{item.metadata.namespace}/{above.name}")
 
+    caches.runner_sets.on_change(own_changed)
     caches.runner_sets_owned.on_change(set_changed)
     caches.listeners.on_change(listener_changed)
     caches.runners.on_change(runner_changed)
 
 
-def _matters(change: Change[EphemeralRunner]) -> bool:
-    old = (change.old.status.phase, change.old.status.reason) if change.old else ("", "")
-    new = (change.new.status.phase, change.new.status.reason) if change.new else ("", "")
-    return old != new and any(
-        phase == "Outdated" or reason == Reason.SCALE_SET_GONE for phase, reason in (old, new)
+def _more_than_status(old: AutoscalingRunnerSet, new: AutoscalingRunnerSet) -> bool:
+    def rest(item: AutoscalingRunnerSet) -> tuple[Any, ...]:
+        meta = item.metadata
+        return (
+            meta.uid,
+            meta.generation,
+            meta.labels,
+            meta.annotations,
+            meta.finalizers,
+            meta.deletion_timestamp,
+            item.spec,
+        )
+
+    return rest(old) != rest(new)
+
+
+def _only_counts(change: Change[EphemeralRunnerSet]) -> bool:
+    """Whether nothing that a rule here reads has changed, except numbers that are copied."""
+
+    def rest(item: EphemeralRunnerSet) -> tuple[Any, ...]:
+        meta, spec, status = item.metadata, item.spec, item.status
+        return (
+            meta.uid,
+            meta.labels,
+            meta.annotations,
+            meta.deletion_timestamp,
+            spec.ephemeral_runner_spec,
+            spec.ephemeral_runner_metadata,
+            status.phase,
+            status.reason,
+            status.message,
+            status.conditions,
+        )
+
+    return (
+        change.old is not None and change.new is not None and rest(change.old) == rest(change.new)
     )
 
 

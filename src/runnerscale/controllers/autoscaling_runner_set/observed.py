@@ -1,11 +1,13 @@
 """From caches to the snapshot of a runner set.
 
 Apart from the shell, because what is looked at is a decision too: which runners count as idle
-at which place, whose claim to a scale set is older. Pure, given the caches.
+at which place, whose claim to a scale set is older. A set may have thousands of runners and
+changes with each of them: they are looked at one by one only while it moves between places;
+the few that concern the whole set are kept apart as they change (`Notable`).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AutoscalingListener
@@ -25,6 +27,8 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
 from runnerscale.controllers.autoscaling_runner_set.wish import claim, read_wish, same_address
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.objects import controller_of, is_deleting, key_of
+from runnerscale.kube.patching import owner_index
+from runnerscale.kube.store import Change
 
 BY_OWNER = "owner"
 BY_CLAIM = "claim"
@@ -46,8 +50,40 @@ def by_claim(runner_set: AutoscalingRunnerSet) -> Iterable[str]:
     return [claim(runner_set)]
 
 
+class Notable:
+    """The runners whose fate concerns their whole set: refused as outdated, or homeless."""
+
+    def __init__(self, runners: Informer[EphemeralRunner]) -> None:
+        """Make it before the informer runs: it hears of every runner."""
+        self._by_owner: dict[str, dict[str, EphemeralRunner]] = {}
+        runners.on_change(self._changed)
+
+    def of(self, owner: EphemeralRunnerSet) -> list[EphemeralRunner]:
+        """Those of one EphemeralRunnerSet."""
+        found = self._by_owner.get(f"{EPHEMERAL_RUNNER_SETS.kind}/{key_of(owner)}", {})
+        return [item for item in found.values() if _owner_uid(item) == owner.metadata.uid]
+
+    def _changed(self, change: Change[EphemeralRunner]) -> None:
+        if change.old is not None:
+            for owner in owner_index(change.old):
+                kept = self._by_owner.get(owner, {})
+                kept.pop(change.key, None)
+                if not kept:
+                    self._by_owner.pop(owner, None)
+        if change.new is not None and is_notable(change.new):
+            for owner in owner_index(change.new):
+                self._by_owner.setdefault(owner, {})[change.key] = change.new
+
+
+def is_notable(runner: EphemeralRunner) -> bool:
+    """Whether it says something about its set and not only about itself."""
+    status = runner.status
+    return status.phase == RunnerPhase.OUTDATED or status.reason == Reason.SCALE_SET_GONE
+
+
 def observe(
     caches: Caches,
+    notable: Notable,
     runner_set: AutoscalingRunnerSet,
     *,
     settings: Settings,
@@ -57,18 +93,21 @@ def observe(
     """The snapshot of this object."""
     key = key_of(runner_set)
     sets = _owned_sets(caches, runner_set)
-    return Snapshot(
+    seen = Snapshot(
         now_s=now_s,
         settings=settings,
         runner_set=runner_set,
         wish=read_wish(runner_set, f"AutoscalingRunnerSet {key}"),
         sets=sets,
         listeners=tuple(caches.listeners.store.by_index(BY_RUNNER_SET, key)),
-        runners=_runners(caches, sets),
+        runners=_verdicts(notable, sets),
         rivals=_rivals(caches, runner_set),
         neighbours=_neighbours(caches, runner_set),
         known=known,
     )
+    if seen.is_moving or seen.annotation(keys.LEFT_BEHIND):
+        return replace(seen, runners=_with_places(seen.runners, caches, sets))
+    return seen
 
 
 def _owned_sets(caches: Caches, owner: AutoscalingRunnerSet) -> tuple[EphemeralRunnerSet, ...]:
@@ -82,28 +121,33 @@ def _owner_uid(item: EphemeralRunnerSet | EphemeralRunner) -> str:
     return owner.uid if owner else ""
 
 
-def _runners(caches: Caches, sets: Iterable[EphemeralRunnerSet]) -> Runners:
-    places: set[tuple[str, int]] = set()
-    idle: set[tuple[str, int]] = set()
+def _verdicts(notable: Notable, sets: Iterable[EphemeralRunnerSet]) -> Runners:
     outdated: set[str] = set()
     doubted: set[int] = set()
     for owner in sets:
+        for runner in notable.of(owner):
+            spec = runner.spec
+            if runner.status.phase == RunnerPhase.OUTDATED:
+                outdated.add(pod_fingerprint(PodTemplate(spec.metadata, spec.spec)))
+            if runner.status.reason == Reason.SCALE_SET_GONE:
+                doubted.add(spec.runner_scale_set_id)
+    return Runners(outdated=frozenset(outdated), doubted=frozenset(doubted))
+
+
+def _with_places(runners: Runners, caches: Caches, sets: Iterable[EphemeralRunnerSet]) -> Runners:
+    places: set[tuple[str, int]] = set()
+    idle: set[tuple[str, int]] = set()
+    for owner in sets:
         index = f"{EPHEMERAL_RUNNER_SETS.kind}/{key_of(owner)}"
         for runner in caches.runners.store.by_index(BY_OWNER, index):
-            if _owner_uid(runner) != owner.metadata.uid:
-                continue
             spec, status = runner.spec, runner.status
+            if _owner_uid(runner) != owner.metadata.uid or is_terminal(status.phase):
+                continue  # evidence needs no scale set any more
             place = (spec.github_config_url, spec.runner_scale_set_id)
-            if not is_terminal(status.phase):  # evidence needs no scale set any more
-                places.add(place)
-            if status.phase == RunnerPhase.OUTDATED:
-                outdated.add(pod_fingerprint(PodTemplate(spec.metadata, spec.spec)))
-            if status.reason == Reason.SCALE_SET_GONE:
-                doubted.add(spec.runner_scale_set_id)
-            busy = has_job(status)
-            if not busy and not is_terminal(status.phase) and not is_deleting(runner):
+            places.add(place)
+            if not has_job(status) and not is_deleting(runner):
                 idle.add(place)
-    return Runners(frozenset(places), frozenset(idle), frozenset(outdated), frozenset(doubted))
+    return replace(runners, places=frozenset(places), idle_places=frozenset(idle))
 
 
 def _rivals(caches: Caches, runner_set: AutoscalingRunnerSet) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class Look(Enum):
 class Runners:
     """What has to be known of the runners; counts are in the EphemeralRunnerSet's status."""
 
+    # Asked for only while the set moves, or something is left at a place that it moved from:
     # (config URL, scale-set id) of every runner that is not mere evidence
     places: frozenset[tuple[str, int]] = frozenset()
     # the same of those that have no job, are not being deleted, and are no evidence
