@@ -21,6 +21,7 @@ import structlog
 
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS, EphemeralRunner
 from runnerscale.api.phase import RunnerPhase, is_terminal
+from runnerscale.api.reasons import Reason
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.deadline import Deadline
@@ -232,6 +233,7 @@ class JobStartedWriter:
                 log.error(
                     "the listener's Role lacks the right to get ephemeralrunners: jobs are "
                     "recorded, but runners are not marked Running; upgrade the controller",
+                    reason=str(Reason.RIGHTS_MISSING),
                     error=error.message,
                 )
             return Answer.FORBIDDEN, None

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from runnerscale.api.reasons import Reason
 from runnerscale.core.bounded import run_bounded
 from runnerscale.core.clock import Clock
 from runnerscale.core.deadline import Deadline
@@ -212,6 +213,7 @@ class Listener:
         while not self._stopping.is_set():
             if session.generation != generation:  # another queue: what was left comes again
                 cursor, generation = 0, session.generation
+                self._tell_renewed()
             try:
                 message = await self._poll(session, cursor)
                 if message is None:
@@ -226,6 +228,14 @@ class Listener:
                 if states.verdict(error).needs_session:
                     raise
                 await self._wait_out(error)
+
+    def _tell_renewed(self) -> None:
+        log.warning(
+            "the session was lost and opened anew",
+            component="listener",
+            reason=str(Reason.SESSION_LOST),
+        )
+        self._metrics.trouble(Reason.SESSION_LOST)
 
     async def _poll(self, session: SessionApi, cursor: int) -> Message | None:
         log.debug("polling", component="listener", last_message_id=cursor)
@@ -269,7 +279,13 @@ class Listener:
                 )
                 await self._clock.sleep(float(attempt))
         else:
-            log.error("message quarantined", component="listener", message_id=message.id)
+            log.error(
+                "message quarantined",
+                component="listener",
+                reason=str(Reason.MESSAGE_QUARANTINED),
+                message_id=message.id,
+            )
+            self._metrics.trouble(Reason.MESSAGE_QUARANTINED)
             self._metrics.count("runnerscale_listener_quarantined_total", "message")
         await self._acknowledge(session, message.id)
 
@@ -301,9 +317,11 @@ class Listener:
             log.error(
                 "part of a message could not be understood and is set aside",
                 component="listener",
+                reason=str(Reason.MESSAGE_QUARANTINED),
                 message_id=message.id,
                 what=text,
             )
+            self._metrics.trouble(Reason.MESSAGE_QUARANTINED)
             self._metrics.count("runnerscale_listener_quarantined_total", "element")
 
     async def _store(self, started: list[JobEvent], deadline: Deadline) -> None:
@@ -400,7 +418,7 @@ class Listener:
         situation = states.after_failure(
             self._situation, error, now_s=self._clock.now_s(), random=self._random
         )
-        self._metrics.count("runnerscale_listener_github_failures_total", str(situation.reason))
+        self._metrics.trouble(situation.reason or Reason.GITHUB_UNAVAILABLE)
         self._say(situation)
         await self._pause(situation.wait_s)
 

@@ -25,6 +25,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from runnerscale.api.reasons import Reason
 from runnerscale.listener import workflow_ref
 from runnerscale.listener.metric_settings import KNOWN, Kind, MetricsFile, Setting, chosen
 from runnerscale.listener.scaler import Bounds
@@ -213,6 +214,10 @@ class ListenerMetrics(Collector):
         """How many job events wait to be repaired."""
         self._unstored = waiting
 
+    def trouble(self, reason: Reason) -> None:
+        """Something went wrong, and was told with this reason."""
+        self.count("runnerscale_listener_troubles_total", str(reason))
+
     def count(self, name: str, what: str = "", by: int = 1) -> None:
         """Raise one of the counters of `OWN_COUNTERS`; `what`: its one label, if it has one."""
         assert name in OWN_COUNTERS, f"no such counter: {name}"
@@ -305,8 +310,8 @@ OWN_COUNTERS: Mapping[str, tuple[str, str]] = {
         "Failed writes to the Kubernetes API, by what was written.",
         "what",
     ),
-    "runnerscale_listener_github_failures_total": (
-        "Failed exchanges with GitHub, by reason.",
+    "runnerscale_listener_troubles_total": (
+        "What went wrong, by reason as in docs/troubleshooting.md.",
         "reason",
     ),
     "runnerscale_listener_config_reloads_total": (

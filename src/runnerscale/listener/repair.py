@@ -68,6 +68,7 @@ class Repairs:
             reason=str(Reason.JOB_STARTED_NOT_STORED),
             runner=event.runner_name,
         )
+        self._metrics.trouble(Reason.JOB_STARTED_NOT_STORED)
         self._metrics.count("runnerscale_listener_unstored_job_events_total")
         entry = self._waiting.get(event.runner_name)
         if entry is None:

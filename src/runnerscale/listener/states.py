@@ -25,9 +25,9 @@ class State(StrEnum):
     STOPPING = "stopping"
 
 
-# How often a predecessor's session is asked for: it ends by itself at the service, and nobody
-# can take it over, so asking more often would help nobody.
-HELD = Backoff(first_s=30.0, cap_s=30.0, jitter=0.3)
+# How often a predecessor's session is asked for: nobody can take it over, it ends by itself some
+# time after its holder died. Soon at first, because the holder may just be closing it.
+HELD = Backoff(first_s=5.0, cap_s=30.0, jitter=0.3)
 # What may pass any moment: blind for less than a minute after it did.
 PASSING = Backoff(first_s=1.0, cap_s=30.0)
 # What needs a person or the controller: seldom, but well within the minutes they look.

@@ -19,7 +19,7 @@ from runnerscale.scaleset.errors import Answer
 
 NOW = 1000.0
 CASES = [
-    (errors.SessionConflict, Reason.SESSION_HELD_ELSEWHERE, True, 30.0),
+    (errors.SessionConflict, Reason.SESSION_HELD_ELSEWHERE, True, 5.0),
     (errors.SessionLost, Reason.SESSION_LOST, True, 1.0),
     (errors.QueueTokenExpired, Reason.SESSION_LOST, True, 1.0),
     (errors.ScaleSetNotFound, Reason.SCALE_SET_GONE, True, 10.0),
@@ -61,14 +61,20 @@ def test_the_pause_for_somebody_to_act_grows_to_five_minutes() -> None:
     assert situation.wait_s == 300
 
 
-def test_a_session_held_elsewhere_is_asked_for_every_half_minute_never_in_step() -> None:
-    waits = set()
-    situation = Situation()
-    for seed in range(20):
-        situation = after_failure(
-            situation, errors.SessionConflict("held"), now_s=NOW, random=seeded(seed)
-        )
-        waits.add(situation.wait_s)
+def test_a_session_held_elsewhere_is_asked_for_soon_then_every_half_minute() -> None:
+    situation, waits = Situation(), []
+    for _ in range(6):
+        situation = after_failure(situation, errors.SessionConflict("held"), now_s=NOW)
+        waits.append(situation.wait_s)
+    assert waits == [5, 10, 20, 30, 30, 30]  # contract 5.2: without limit
+
+
+def test_listeners_that_wait_for_a_session_do_not_ask_in_step() -> None:
+    held = Situation(failing=Reason.SESSION_HELD_ELSEWHERE, failures=9)
+    waits = {
+        after_failure(held, errors.SessionConflict("held"), now_s=NOW, random=seeded(n)).wait_s
+        for n in range(20)
+    }
     assert all(21 <= wait <= 30 for wait in waits)
     assert len(waits) > 10
 

@@ -323,7 +323,7 @@ def test_a_session_held_elsewhere_is_waited_for_without_end_and_visibly(run_virt
         held = [errors.SessionConflict("held by a dead pod") for _ in range(10)]
         this = world(*held, session())
         async with running(this):
-            await until(lambda: len(this.github.opened) == 5, within_s=200)
+            await until(lambda: len(this.github.opened) == 5, within_s=70)
             assert this.listener.situation.reason is Reason.SESSION_HELD_ELSEWHERE
             assert "held by a dead pod" in this.listener.readiness().why
             began_s = asyncio.get_running_loop().time()
@@ -356,6 +356,8 @@ def test_a_session_renewed_in_place_starts_the_cursor_anew(run_virtual: Run) -> 
             await until(lambda: len(this.session.did("poll")) == 3)
             assert this.session.did("poll")[2][0] == 0
             assert this.patches[-1][0] == 3  # and its statistics are followed (W46)
+            told = value(this.metrics, "runnerscale_listener_troubles_total", reason="SessionLost")
+            assert told == 1
 
     run_virtual(scene())
 
