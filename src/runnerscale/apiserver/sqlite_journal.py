@@ -46,7 +46,8 @@ class SqliteJournal:
     def __init__(self, path: Path) -> None:
         """Open and check the file; the thread starts with `start`."""
         self._path = path
-        self._rows: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
+        self._rows: queue.SimpleQueue[list[Row] | None] = queue.SimpleQueue()
+        self._taken: list[Row] = []  # in this turn of the loop, not yet with the thread
         self._thread: threading.Thread | None = None
         self._db = _connect(path)
         try:
@@ -73,12 +74,21 @@ class SqliteJournal:
                 target=self._write, args=(loop,), name="sqlite writer", daemon=True
             )
             self._thread.start()
-        self._rows.put(row)
+        if not self._taken:
+            # One hand-over a turn of the loop: waking the thread costs more than a row.
+            asyncio.get_running_loop().call_soon(self._hand_over)
+        self._taken.append(row)
         return False
+
+    def _hand_over(self) -> None:
+        if self._taken:
+            taken, self._taken = self._taken, []
+            self._rows.put(taken)
 
     async def close(self) -> None:
         """Write what was taken, then close the file."""
         if self._thread is not None:
+            self._hand_over()
             self._rows.put(None)
             await asyncio.to_thread(self._thread.join)
             self._thread = None
@@ -102,13 +112,13 @@ class SqliteJournal:
     def _take(self) -> tuple[list[Row], bool]:
         """What has piled up; False: close was asked for."""
         batch: list[Row] = []
-        row = self._rows.get()
-        while row is not None:
-            batch.append(row)
+        rows = self._rows.get()
+        while rows is not None:
+            batch += rows
             if len(batch) >= ROWS_PER_COMMIT_MAX:
                 return batch, True
             try:
-                row = self._rows.get_nowait()
+                rows = self._rows.get_nowait()
             except queue.Empty:
                 return batch, True
         return batch, False
