@@ -76,7 +76,6 @@ from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.errors import (
     BadAnswer,
     JobStillRunning,
-    RateLimited,
     RunnerExists,
     RunnerNotFound,
     ScaleSetError,
@@ -366,9 +365,7 @@ def _known(runner: RunnerReference) -> Known:
 
 
 def _maybe_done(error: ScaleSetError) -> bool:
-    """A call whose answer was lost; not one that was turned away."""
-    if isinstance(error, RateLimited):
-        return False
+    """A call whose answer was lost, in one of its attempts at least; not one never sent."""
     return isinstance(error, BadAnswer) or (isinstance(error, Unavailable) and error.sent)
 
 

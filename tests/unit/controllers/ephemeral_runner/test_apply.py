@@ -370,7 +370,7 @@ def test_what_github_knows_and_forgets(run_virtual: Run) -> None:
         (github_errors.Unavailable("lost"), Reason.GITHUB_UNAVAILABLE, True),
         (github_errors.Unavailable("refused", sent=False), Reason.GITHUB_UNAVAILABLE, False),
         (github_errors.BadAnswer("no JSON"), Reason.GITHUB_UNAVAILABLE, True),
-        (github_errors.RateLimited("slow"), Reason.GITHUB_RATE_LIMITED, False),
+        (github_errors.RateLimited("slow"), Reason.GITHUB_RATE_LIMITED, True),
         (github_errors.CredentialsRefused("401"), Reason.CREDENTIALS_REFUSED, False),
         (github_errors.ScaleSetNotFound("gone"), Reason.SCALE_SET_GONE, False),
         (github_errors.Refused("no"), Reason.GITHUB_REFUSED, False),

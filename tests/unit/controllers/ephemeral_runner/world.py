@@ -405,6 +405,7 @@ class World:
     set_works: bool = True
     listener_works: bool = True
     start_after_s: float = 1.0
+    loss_is_seen: bool = True  # GitHub lets go of a lost job at once
     idle_wanted: int = 0  # runners on top of the jobs that wait
 
     async def __aenter__(self) -> "World":
@@ -538,7 +539,8 @@ class World:
         for job in self.jobs:
             if job.runner == name and not job.done:
                 job.killed = True
-                if (registration := self.github.by_name(name)) is not None:
+                registration = self.github.by_name(name)
+                if registration is not None and self.loss_is_seen:
                     registration.busy = False
 
     def pod_is(self, name: str, state: dict[str, Any], phase: str, **status: Any) -> None:
@@ -580,8 +582,8 @@ class World:
                 self.exit_container(job.runner, 0)
             elif not job.runner:
                 free = (r for r in self.github.runners.values() if r.status == "online")
-                runner = next((r for r in free if not r.busy), None)
-                if runner is not None and self._runs(runner.name):
+                runner = next((r for r in free if not r.busy and self._runs(r.name)), None)
+                if runner is not None:
                     runner.busy, job.runner = True, runner.name
                     job.ends_s = now_s + job.seconds
                     if self.listener_works:
