@@ -127,5 +127,5 @@ def test_what_is_learned_of_the_proxies() -> None:
 def test_a_written_status_is_known_and_the_next_waits() -> None:
     stored = item(status={"phase": "Running"})
     known = after(WriteStatus({}), stored)
-    assert known.item is stored and known.status_due_s == NOW + 1
+    assert known.item is stored and known.status_due_s == NOW + 2
     assert after(WriteStatus({}), Said.GONE).gone

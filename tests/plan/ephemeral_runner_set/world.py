@@ -185,12 +185,12 @@ class World:
         return end
 
     async def settle(self, passes_max: int = 200) -> PassEnd:
-        """Passes until nothing wakes the set any more, and nothing is to be done within 1 s."""
+        """Passes until nothing wakes the set any more, and nothing is to be done within 2 s."""
         for _ in range(passes_max):
             self.queued.clear()
             end = await self.one_pass()
             assert not [e for e in end.errors if not isinstance(e, Conflict)], end.errors
-            if end.again_s is not None and end.again_s <= 1.0:
+            if end.again_s is not None and end.again_s <= 2.0:
                 self.clock.advance(end.again_s)  # the next batch, or a status that was put off
                 continue
             busy = self.queued or end.unfinished or end.failed or end.errors

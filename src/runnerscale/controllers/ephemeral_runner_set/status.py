@@ -1,7 +1,7 @@
 """What the set's status says: counters that are always true, the phase, and what is wrong.
 
-Written at most once a second, because in a burst it would change with every runner; what is
-wrong, and the phase, are told at once. `Outdated` is a verdict on one runner spec: it goes
+Written at most every other second, because in a burst it would change with every runner; what
+is wrong, and the phase, are told at once. `Outdated` is a verdict on one runner spec: it goes
 when the spec changes or when a later runner works (W5).
 
 Pure. Contract: resources-and-controllers 1.5, 4.3.3.
@@ -24,7 +24,7 @@ from runnerscale.controllers.ephemeral_runner_set.wanted import alive, wanted
 from runnerscale.controllers.stages import Stage, worst
 from runnerscale.kube.objects import Condition
 
-STATUS_EVERY_S = 1.0
+STATUS_EVERY_S = 2.0  # each write also makes one of the runner set's status
 PHASE_RUNNING = "Running"
 PHASE_OUTDATED = "Outdated"
 
