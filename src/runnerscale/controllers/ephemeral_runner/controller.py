@@ -96,7 +96,8 @@ class EphemeralRunnerReconciler:
             alive=len(self._runners.store),
             watching_since_s=self._watching_since_s,
         )
-        return self._kept(replace(seen, hand=learning.noticed(seen)))
+        noticed = learning.noticed(seen)
+        return seen if noticed is hand else self._kept(replace(seen, hand=noticed))
 
     def plan(self, seen: Snapshot) -> Plan[Action, Trouble]:
         """See `plan.py`."""

@@ -7,6 +7,7 @@ bring the time at which they came.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from runnerscale.api.labels import EPHEMERAL_RUNNER_FINALIZERS
 from runnerscale.api.reasons import Reason, trouble
@@ -78,25 +79,23 @@ def learn(seen: Snapshot, answers: Sequence[tuple[Action, Answered]]) -> Snapsho
 def noticed(seen: Snapshot) -> Hand:
     """What this process remembers, with what the snapshot shows in it."""
     hand, runner, pod = seen.hand, seen.runner, seen.pod
+    now: dict[str, Any] = {}
     if pod is not None and not pod.gone:
-        returned = hand.pod is PodPast.RETURNED and pod.refused_by_node
-        hand = replace(
-            hand,
-            pod=PodPast.RETURNED if returned else PodPast.MADE,
-            omen=omen_of(pod) or hand.omen,
-        )
+        if not (hand.pod is PodPast.RETURNED and pod.refused_by_node):
+            now["pod"] = PodPast.MADE
+        now["omen"] = omen_of(pod) or hand.omen
+        now["missed"] = False
         if hand.secret:
-            hand = replace(hand, jit=None)  # the Secret has it, and the pod knows the Secret
-        hand = replace(hand, missed=False)
-    lost = hand.missed and where(seen) is Where.LOST
-    ended = lost or (pod is not None and pod.ended)
-    if ended and hand.end_s is None:
-        hand = replace(hand, end_s=seen.now_s)
-    if runner.job_over and hand.over_s is None:
-        hand = replace(hand, over_s=seen.now_s)
-    if seen.retired and hand.retired_s is None:
-        hand = replace(hand, retired_s=seen.now_s)
-    return hand
+            now["jit"] = None  # the Secret has it, and the pod knows the Secret
+    lost = pod is None and hand.missed and where(seen) is Where.LOST
+    if hand.end_s is None and (lost or (pod is not None and pod.ended)):
+        now["end_s"] = seen.now_s
+    if hand.over_s is None and runner.job_over:
+        now["over_s"] = seen.now_s
+    if hand.retired_s is None and seen.retired:
+        now["retired_s"] = seen.now_s
+    news = {name: value for name, value in now.items() if getattr(hand, name) != value}
+    return replace(hand, **news) if news else hand
 
 
 def registered(jit: Jit, *, at_s: float) -> Hand:

@@ -80,7 +80,7 @@ class PodView:
     waiting: tuple[Waiting, ...] = ()
     all_ended: bool = False  # no container of it runs any more
     has_address: bool = False
-    changed_s: float = 0.0  # when one of its conditions last changed
+    changed_s: float = 0.0  # when a pod that is over last changed a condition
     gone: bool = False  # we know that it is gone, though the cache still showed it
 
     @property
@@ -96,9 +96,10 @@ class PodView:
     @property
     def refused_by_node(self) -> bool:
         """A node turned it down, and it certainly started nothing."""
+        if self.phase != "Failed":
+            return False
         ran = self.started_s is not None or self.exit is not None or self.has_address
-        word = self.reason.startswith("OutOf") or self.reason in REFUSED_BY_NODE
-        return self.phase == "Failed" and word and not ran
+        return not ran and (self.reason.startswith("OutOf") or self.reason in REFUSED_BY_NODE)
 
 
 def pod_view(pod: Pod) -> PodView:
@@ -109,6 +110,7 @@ def pod_view(pod: Pod) -> PodView:
     inits = (status.init_container_statuses if status else None) or []
     runner = next((item for item in statuses if item.name == RUNNER_CONTAINER), None)
     conditions = (status.conditions if status else None) or []
+    phase = (status.phase if status else "") or "Pending"
     placed = bool(spec and spec.node_name)
     scheduled = _newest(conditions, "PodScheduled")
     disruption = _newest(conditions, "DisruptionTarget")
@@ -119,7 +121,7 @@ def pod_view(pod: Pod) -> PodView:
     return PodView(
         uid=meta.uid or "",
         created_s=created_s,
-        phase=(status.phase if status else "") or "Pending",
+        phase=phase,
         reason=(status.reason if status else None) or "",
         message=(status.message if status else None) or "",
         disruption=disruption.reason if disruption and disruption.status == "True" else "",
@@ -134,9 +136,7 @@ def pod_view(pod: Pod) -> PodView:
         waiting=tuple(_waiting([*statuses, *inits])),
         all_ended=_all_ended(spec.containers if spec else [], statuses, inits),
         has_address=bool(status and status.pod_ip),
-        changed_s=max(
-            (_time(c.last_transition_time) or 0.0 for c in conditions), default=created_s
-        ),
+        changed_s=_changed_s(conditions, created_s) if phase in POD_OVER else created_s,
     )
 
 
@@ -200,6 +200,11 @@ def _placed_s(scheduled: PodCondition | None, created_s: float) -> float:
     return at_s if at_s is not None else created_s
 
 
+def _changed_s(conditions: Sequence[PodCondition], created_s: float) -> float:
+    times = (_time(item.last_transition_time) or 0.0 for item in conditions)
+    return max((created_s, *times))
+
+
 def _unplaced(scheduled: PodCondition | None) -> str:
     if scheduled is None or scheduled.status == "True":
         return ""
@@ -209,7 +214,9 @@ def _unplaced(scheduled: PodCondition | None) -> str:
 def _newest(conditions: Sequence[PodCondition], type: str) -> PodCondition | None:  # noqa: A002 - the API's word
     """The latest word on a type: readiness gates may leave more than one."""
     found = [item for item in conditions if item.type == type]
-    return max(found, key=lambda item: _time(item.last_transition_time) or 0.0, default=None)
+    if len(found) < 2:
+        return found[0] if found else None
+    return max(found, key=lambda item: _time(item.last_transition_time) or 0.0)
 
 
 def _time(text: str | None) -> float | None:
