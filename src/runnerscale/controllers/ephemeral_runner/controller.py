@@ -78,8 +78,8 @@ class EphemeralRunnerReconciler:
     def observe(self, key: str) -> Snapshot | None:
         """From the caches, and what this process remembers."""
         item = self._runners.store.get(key)
-        if item is None:
-            return None
+        if item is None or key in self._runners.poisoned:
+            return None  # what can no longer be read is kept out, though its last state is known
         uid = item.metadata.uid or ""
         now_s = self._clock.now_s()
         if self._watching_since_s is None:
@@ -114,6 +114,8 @@ class EphemeralRunnerReconciler:
 
     def report(self, key: str, seen: Snapshot | None, troubles: Sequence[Trouble]) -> None:
         """Tell what is wrong; an object that is gone takes its troubles with it."""
+        if key in self._runners.poisoned:
+            return  # told when it was found; it stays wrong until it can be read again
         namespace, name = split_key(key)
         if seen is not None:
             uid = seen.runner.ref.uid

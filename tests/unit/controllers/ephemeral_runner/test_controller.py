@@ -650,6 +650,35 @@ def test_an_object_that_cannot_be_read_is_told_about_and_stops_nobody(run_virtua
     run_virtual(scene())
 
 
+def test_a_runner_that_can_no_longer_be_read_is_left_alone_until_it_can(run_virtual: Run) -> None:
+    from runnerscale.kube.watch import Poisoned
+
+    async def scene() -> None:
+        async with World(idle_wanted=1) as world:
+            await world.until(lambda: world.status("runner-1").get("ready"))
+            runners = world.informers[0]
+            runners._poison(Poisoned("MODIFIED", f"{NS}/runner-1", "uid-1", "999", "odd"))
+            before = len(world.faults.calls)
+            world.set_works = False
+            world.exit_container("runner-1", 1)
+            await asyncio.sleep(200)
+            assert len(world.faults.calls) == before
+            assert ("EphemeralRunner", NS, "runner-1", "ObjectUnreadable") in (
+                world.metrics._holders
+            )
+            # Somebody corrected it.
+            world.api.merge(
+                "ephemeralrunners", "runner-1", {"metadata": {"labels": {"fixed": "yes"}}}
+            )
+            await world.until(lambda: world.status("runner-1").get("phase") == "Failed")
+            await asyncio.sleep(1)
+            assert list(world.metrics._holders) == [
+                ("EphemeralRunner", NS, "runner-1", "RunnerFailed")
+            ]
+
+    run_virtual(scene())
+
+
 def test_a_job_said_to_be_over_by_the_listener_wakes_its_runner(run_virtual: Run) -> None:
     async def scene() -> None:
         async with World(set_works=False) as world:
