@@ -47,6 +47,7 @@ from runnerscale.kube.lease import LeaderLease
 from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.patching import owner_index
+from runnerscale.kube.reconcile import BATCH_MAX
 from runnerscale.kube.resource import Resource
 from runnerscale.scaleset.user_agent import SystemInfo
 
@@ -147,7 +148,14 @@ class Manager:
         return informer
 
     def _controller(
-        self, name: str, reconciler: Any, keys_of: Informer[Any], own: OwnWrites, workers: int
+        self,
+        name: str,
+        reconciler: Any,
+        keys_of: Informer[Any],
+        own: OwnWrites,
+        workers: int,
+        *,
+        batch_max: int = BATCH_MAX,
     ) -> Controller:
         controller = Controller(
             name=name,
@@ -158,6 +166,7 @@ class Manager:
             metrics=self._kube_metrics,
             workers=workers,
             own_writes=own,
+            batch_max=batch_max,
         )
         self._controllers.append(controller)
         return controller
