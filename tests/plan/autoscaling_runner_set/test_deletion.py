@@ -177,6 +177,7 @@ async def test_an_old_place_that_refuses_is_told_with_its_id_too() -> None:
         return Unavailable("gone") if getattr(place, "config_url", "") == URL else None
 
     world.github.fault = fault
+    world.api.drop(EPHEMERAL_RUNNERS, RUNNERS, "linux-runner-busy")
     world.delete()
     for _ in range(14):
         if world.ars is not None:
@@ -204,6 +205,52 @@ async def test_deleted_while_it_moves_the_old_scale_set_goes() -> None:
     await world.settle()
     world.delete()
     world.let_go(AUTOSCALING_LISTENERS, HOME, AL_NAME)
+    await world.settle()
+    assert world.ars is None
+    assert world.github.at[URL] == {}
+
+
+async def test_a_scale_set_with_a_job_is_not_deleted_though_the_set_was_removed_by_force() -> None:
+    world = await settled()
+    world.runner("orphan", status={"phase": "Running", "jobId": "j"})
+    world.api.drop(EPHEMERAL_RUNNER_SETS, RUNNERS, NAME)
+    world.delete()
+    end = await world.settle()
+    assert end.again_s == 5.0
+    assert 7 in world.github.sets
+    assert "have a job" in world.status["message"]
+    world.clock.advance(3600)  # a job takes as long as it takes
+    await world.settle()
+    assert 7 in world.github.sets
+    world.api.drop(EPHEMERAL_RUNNERS, RUNNERS, "orphan")
+    await world.settle()
+    assert world.ars is None
+    assert world.github.sets == {}
+
+
+async def test_a_scale_set_that_another_object_serves_is_left_to_it() -> None:
+    world = await settled()
+    world.create(
+        "twin",
+        meta={"annotations": {keys.SCALE_SET_ID: "7", keys.ISSUED_FOR: URL}},
+        runnerScaleSetName="linux",
+    )
+    world.delete()
+    await world.settle()
+    assert world.ars is None
+    assert 7 in world.github.sets
+
+
+async def test_jobs_at_an_old_place_are_waited_for_too() -> None:
+    world = await settled()
+    world.runner("busy", status={"phase": "Running", "jobId": "j"})
+    world.edit(githubConfigUrl="https://github.com/other-org")
+    await world.settle()
+    world.api.drop(EPHEMERAL_RUNNER_SETS, RUNNERS, NAME)
+    world.delete()
+    await world.settle()
+    assert 7 in world.github.at[URL]
+    world.api.drop(EPHEMERAL_RUNNERS, RUNNERS, "busy")
     await world.settle()
     assert world.ars is None
     assert world.github.at[URL] == {}

@@ -74,13 +74,22 @@ async def test_runners_that_concern_the_whole_set_are_kept_apart_as_they_change(
     assert seen(world).runners.doubted == frozenset()
 
 
-async def test_runners_of_a_namesake_that_is_gone_do_not_count() -> None:
+async def test_a_runner_whose_set_was_deleted_by_force_still_counts_for_its_place() -> None:
+    # Seed 100: its scale set was deleted under its job.
     world = await moving()
+    world.runner("orphan", status={"phase": "Running", "jobId": "j"})
+    stranger = [{"kind": "EphemeralRunnerSet", "name": NAME, "uid": "another", "controller": True}]
+    change = {"metadata": {"ownerReferences": stranger}}
+    world.api.change(EPHEMERAL_RUNNERS, RUNNERS, "orphan", change)
+    assert seen(world).runners.places == {(URL, 7)}
+
+
+async def test_a_verdict_on_a_namesakes_runner_is_none_on_ours() -> None:
+    world = await settled()
     world.runner("old", status={"phase": "Outdated"})
     stranger = [{"kind": "EphemeralRunnerSet", "name": NAME, "uid": "another", "controller": True}]
     change = {"metadata": {"ownerReferences": stranger}}
     world.api.change(EPHEMERAL_RUNNERS, RUNNERS, "old", change)
-    assert seen(world).runners.places == frozenset()
     assert seen(world).runners.outdated == frozenset()
 
 

@@ -210,6 +210,18 @@ async def test_a_server_that_ignores_labels_is_told_once_and_so_is_the_reader() 
     assert world.condition("Ready")[0] == "True"  # jobs are served for the labels that it has
 
 
+async def test_a_set_that_is_adopted_later_is_told_anew() -> None:
+    # Seed 271: what one scale set was told says nothing about another.
+    world = World(runnerScaleSetLabels=["gpu"])
+    await world.settle()
+    world.github.sets.clear()
+    world.github.sets[30] = replace(STORED, id=30)
+    await world.later(90)
+    assert world.annotations[keys.SCALE_SET_ID] == "30"
+    assert "gpu" in world.github.sets[30].labels
+    assert world.status["reason"] == ""
+
+
 # --- it vanished -------------------------------------------------------------------------------
 
 

@@ -58,6 +58,8 @@ class GitHub:
         self.next_id = 7
         self.ignores_labels = False
         self.ignores_names = False
+        self.is_busy: Callable[[str, int], bool] = lambda url, scale_set_id: False
+        self.killed: list[tuple[str, int]] = []  # scale sets deleted under a job
 
     # credentials.place.Clients
     async def client_for(self, place: GitHubPlace) -> "PlaceClient":
@@ -147,6 +149,8 @@ class PlaceClient:
 
     async def delete_scale_set(self, scale_set_id: int, **_: Any) -> None:
         self._call("delete", scale_set_id)
+        if self.github.is_busy(self.place.config_url, scale_set_id):
+            self.github.killed.append((self.place.config_url, scale_set_id))
         if scale_set_id not in self.sets:
             raise ScaleSetNotFound(f"scale set {scale_set_id} not found")
         del self.sets[scale_set_id]
@@ -172,6 +176,7 @@ class World:
         self.clock = ManualClock()
         self.api = MemoryApi(self.clock)
         self.github = GitHub()
+        self.github.is_busy = self._is_busy
         self.events = Events()
         self.registry = CollectorRegistry()
         self.settings = Settings(namespace=HOME, image=IMAGE, build_version="0.14.2")
@@ -276,6 +281,15 @@ class World:
     def let_go(self, resource: Any, namespace: str, name: str) -> None:
         """And is taken away."""
         self.api.change(resource, namespace, name, {"metadata": {"finalizers": None}})
+
+    def _is_busy(self, url: str, scale_set_id: int) -> bool:
+        return any(
+            body["spec"].get("githubConfigUrl") == url
+            and body["spec"].get("runnerScaleSetId") == scale_set_id
+            and "jobId" in body.get("status", {})
+            for (plural, _, _), body in self.api.objects.items()
+            if plural == EPHEMERAL_RUNNERS.plural
+        )
 
     # --- what is there ---------------------------------------------------------------------
 

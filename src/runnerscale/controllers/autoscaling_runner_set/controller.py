@@ -19,6 +19,7 @@ from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, Ephemera
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.autoscaling_runner_set import observed
 from runnerscale.controllers.autoscaling_runner_set import snapshot as snap
+from runnerscale.controllers.autoscaling_runner_set.learning import learn
 from runnerscale.controllers.autoscaling_runner_set.observed import Caches
 from runnerscale.controllers.autoscaling_runner_set.plan import plan
 from runnerscale.controllers.autoscaling_runner_set.snapshot import (
@@ -28,7 +29,6 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Look,
     Settings,
     Snapshot,
-    learn,
 )
 from runnerscale.controllers.autoscaling_runner_set.status import COUNT_EVERY_S
 from runnerscale.controllers.reporting import Reporter

@@ -77,6 +77,10 @@ def _at_github(seen: Snapshot) -> Stage[Action] | None:
     tries: list[Action] = []
     waits: list[Trouble] = []
     for item in _left(seen):
+        url = item.github_config_url
+        if seen.is_busy(url, item.scale_set_id):
+            waits.append(_busy(seen, url, item.scale_set_id))
+            continue
         refusal = seen.github.left_troubles.get(item.scale_set_id)
         if refusal is None and seen.now_s >= seen.known.left_retry_s:
             place = item.place(seen.namespace)
@@ -85,15 +89,25 @@ def _at_github(seen: Snapshot) -> Stage[Action] | None:
             waits.append(refusal or _pending(seen, item.scale_set_id))
     if _has_own(seen):
         refusal = _own_refusal(seen)
-        if refusal is None:
+        if seen.is_busy(seen.issued_for, seen.scale_set_id):
+            waits.append(_busy(seen, seen.issued_for, seen.scale_set_id))
+        elif refusal is None:
             tries.append(DeleteScaleSet(_place(seen), seen.scale_set_id))
         elif not _is_given_up(seen, refusal):
             waits.append(refusal)
     if tries:
         return Stage(tuple(tries), stop=True)
     if waits:
-        return Stage(_note_failing(seen), tuple(waits), again_s=AGAIN_S, stop=True)
+        # Runners with a job are waited for however long they take: that is no failure.
+        failing = any(told.reason is not Reason.DELETION_WAITS for told in waits)
+        note = _note_failing(seen) if failing else ()
+        return Stage(note, tuple(waits), again_s=AGAIN_S, stop=True)
     return None
+
+
+def _busy(seen: Snapshot, url: str, scale_set_id: int) -> Trouble:
+    what = f"it waits for runners of scale set {scale_set_id} at {url} that have a job"
+    return trouble(Reason.DELETION_WAITS, about=seen.about, happened=what)
 
 
 def _struck(seen: Snapshot) -> PatchSelf | None:
@@ -111,12 +125,18 @@ def _struck(seen: Snapshot) -> PatchSelf | None:
 
 
 def _left(seen: Snapshot) -> list[left_behind.LeftBehind]:
-    entries = left_behind.entries(seen)
-    return [item for item in entries if item.scale_set_id not in seen.github.deleted]
+    return [
+        item
+        for item in left_behind.entries(seen)
+        if item.scale_set_id not in seen.github.deleted
+        and not seen.is_neighbours(item.github_config_url, item.scale_set_id)
+    ]
 
 
 def _has_own(seen: Snapshot) -> bool:
-    return seen.scale_set_id > 0 and seen.scale_set_id not in seen.github.deleted
+    own = seen.scale_set_id
+    gone = own in seen.github.deleted
+    return own > 0 and not gone and not seen.is_neighbours(seen.issued_for, own)
 
 
 def _own_refusal(seen: Snapshot) -> Trouble | None:

@@ -120,10 +120,7 @@ def _is_done(seen: Snapshot, item: LeftBehind) -> bool:
     back = item.scale_set_id == seen.scale_set_id and same_address(
         item.github_config_url, seen.issued_for
     )
-    return back or any(
-        number == item.scale_set_id and same_address(url, item.github_config_url)
-        for url, number in seen.neighbours
-    )
+    return back or seen.is_neighbours(item.github_config_url, item.scale_set_id)
 
 
 def _is_in_use(seen: Snapshot, item: LeftBehind) -> bool:

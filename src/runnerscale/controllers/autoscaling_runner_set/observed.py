@@ -42,7 +42,7 @@ class Caches:
     runner_sets: Informer[AutoscalingRunnerSet]  # BY_CLAIM: by_claim
     runner_sets_owned: Informer[EphemeralRunnerSet]  # BY_OWNER: kube.patching.owner_index
     listeners: Informer[AutoscalingListener]  # BY_RUNNER_SET: autoscaling_listener.by_runner_set
-    runners: Informer[EphemeralRunner]  # BY_OWNER: kube.patching.owner_index
+    runners: Informer[EphemeralRunner]
 
 
 def by_claim(runner_set: AutoscalingRunnerSet) -> Iterable[str]:
@@ -102,11 +102,14 @@ def observe(
         listeners=tuple(caches.listeners.store.by_index(BY_RUNNER_SET, key)),
         runners=_verdicts(notable, sets),
         rivals=_rivals(caches, runner_set),
-        neighbours=_neighbours(caches, runner_set),
         known=known,
     )
-    if seen.is_moving or seen.annotation(keys.LEFT_BEHIND):
-        return replace(seen, runners=_with_places(seen.runners, caches, sets))
+    if seen.is_moving or is_deleting(runner_set) or seen.annotation(keys.LEFT_BEHIND):
+        return replace(
+            seen,
+            runners=_with_places(seen.runners, caches),
+            neighbours=_neighbours(caches, runner_set),
+        )
     return seen
 
 
@@ -134,20 +137,27 @@ def _verdicts(notable: Notable, sets: Iterable[EphemeralRunnerSet]) -> Runners:
     return Runners(outdated=frozenset(outdated), doubted=frozenset(doubted))
 
 
-def _with_places(runners: Runners, caches: Caches, sets: Iterable[EphemeralRunnerSet]) -> Runners:
+def _with_places(runners: Runners, caches: Caches) -> Runners:
+    """Of all runners there are: one whose set was deleted by force may still have a job."""
     places: set[tuple[str, int]] = set()
     idle: set[tuple[str, int]] = set()
-    for owner in sets:
-        index = f"{EPHEMERAL_RUNNER_SETS.kind}/{key_of(owner)}"
-        for runner in caches.runners.store.by_index(BY_OWNER, index):
-            spec, status = runner.spec, runner.status
-            if _owner_uid(runner) != owner.metadata.uid or is_terminal(status.phase):
-                continue  # evidence needs no scale set any more
-            place = (spec.github_config_url, spec.runner_scale_set_id)
-            places.add(place)
-            if not has_job(status) and not is_deleting(runner):
-                idle.add(place)
-    return replace(runners, places=frozenset(places), idle_places=frozenset(idle))
+    busy: set[tuple[str, int]] = set()
+    for runner in caches.runners.store.list():
+        spec, status = runner.spec, runner.status
+        if is_terminal(status.phase):
+            continue  # evidence needs no scale set any more
+        place = (spec.github_config_url, spec.runner_scale_set_id)
+        places.add(place)
+        if has_job(status):
+            busy.add(place)
+        elif not is_deleting(runner):
+            idle.add(place)
+    return replace(
+        runners,
+        places=frozenset(places),
+        idle_places=frozenset(idle),
+        busy_places=frozenset(busy),
+    )
 
 
 def _rivals(caches: Caches, runner_set: AutoscalingRunnerSet) -> tuple[str, ...]:
@@ -175,12 +185,7 @@ def _rank(runner_set: AutoscalingRunnerSet) -> tuple[bool, str, str]:
 
 
 def _neighbours(caches: Caches, runner_set: AutoscalingRunnerSet) -> frozenset[tuple[str, int]]:
-    """(URL, id) of the scale sets of all other objects: never ours to delete.
-
-    Only asked for where something was left behind; then it costs a look at every object.
-    """
-    if not (runner_set.metadata.annotations or {}).get(keys.LEFT_BEHIND):
-        return frozenset()
+    """(URL, id) of the scale sets of all other objects: never ours to delete."""
     found = set()
     for other in caches.runner_sets.store.list():
         annotations = other.metadata.annotations or {}

@@ -59,10 +59,12 @@ def group_id(seen: Snapshot) -> int | None:
     return seen.github.group.id if seen.github.group else None
 
 
-def settings_hash(seen: Snapshot) -> str:
-    """What GitHub is told beside name and group, so that it is told once."""
-    extra = seen.runner_set.spec.runner_scale_set_labels
-    return fingerprint({"labels": sorted(set(extra or ())), "disableUpdate": True})
+def settings_hash(seen: Snapshot, found: RunnerScaleSet) -> str:
+    """What which scale set is told beside name and group, so that it is told once."""
+    spec = seen.runner_set.spec
+    labels = sorted(set(spec.runner_scale_set_labels or ()))
+    whom = {"id": found.id, "url": spec.github_config_url}
+    return fingerprint({"labels": labels, "disableUpdate": True, **whom})
 
 
 def pause(seen: Snapshot) -> Stage[Action] | None:
@@ -165,7 +167,8 @@ def _settings_update(
     seen: Snapshot, place: GitHubPlace, found: RunnerScaleSet
 ) -> UpdateScaleSet | None:
     """Labels and self-update, told once for each wish: old servers take no labels at all."""
-    if seen.annotation(keys.SETTINGS_HASH) == settings_hash(seen) or seen.github.settings_told:
+    told = seen.annotation(keys.SETTINGS_HASH) == settings_hash(seen, found)
+    if told or seen.github.settings_told:
         return None
     extra = set(seen.runner_set.spec.runner_scale_set_labels or ())
     wished = scale_set_labels(found.name, seen.runner_set.spec.runner_scale_set_labels)
@@ -212,7 +215,7 @@ def _record(seen: Snapshot, found: RunnerScaleSet) -> PatchSelf:
             keys.RUNNER_SCALE_SET_NAME: found.name,
             keys.RUNNER_GROUP_NAME: group or seen.annotation(keys.RUNNER_GROUP_NAME),
             keys.ISSUED_FOR: spec.github_config_url,
-            keys.SETTINGS_HASH: settings_hash(seen),
+            keys.SETTINGS_HASH: settings_hash(seen, found),
         },
     )
     url = seen.wish.url

@@ -1,12 +1,13 @@
-"""What the rules about a runner set see, what they may ask for, and how answers come back.
+"""What the rules about a runner set see, and what they may ask for.
 
-Values only. What GitHub said lives in `github`; it begins empty in every pass, beside `known`,
-the memory of earlier passes (a hint: a restart forgets it and asks again).
+Values only; how answers come back into them is `learning.py`. What GitHub said lives in
+`github`, empty at the beginning of every pass, beside `known`, the memory of earlier passes (a
+hint: a restart forgets it and asks again).
 Contract: resources-and-controllers 4.1.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -16,15 +17,10 @@ from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS, Auto
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.autoscaling_runner_set.wish import Wish, same_address
-from runnerscale.core.backoff import Backoff
 from runnerscale.credentials.place import GitHubPlace
 from runnerscale.kube.objects import ObjectMeta, ObjectReference, is_deleting
 from runnerscale.kube.resource import Resource
 from runnerscale.scaleset.model import RunnerGroup, RunnerScaleSet
-
-# Between calls to GitHub that fail; a Secret that appears is noticed within a minute.
-RETRY = Backoff(first_s=2.0, cap_s=60.0)
-LEFT_RETRY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +45,12 @@ class Look(Enum):
 class Runners:
     """What has to be known of the runners; counts are in the EphemeralRunnerSet's status."""
 
-    # Asked for only while the set moves, or something is left at a place that it moved from:
+    # Asked for only while the set goes or moves, or has left something at an old place:
     # (config URL, scale-set id) of every runner that is not mere evidence
     places: frozenset[tuple[str, int]] = frozenset()
     # the same of those that have no job, are not being deleted, and are no evidence
     idle_places: frozenset[tuple[str, int]] = frozenset()
+    busy_places: frozenset[tuple[str, int]] = frozenset()  # of those that have a job
     outdated: frozenset[str] = frozenset()  # fingerprints of runner pods that GitHub refused
     doubted: frozenset[int] = frozenset()  # scale-set ids that GitHub did not know
 
@@ -180,6 +177,14 @@ class Snapshot:
         gone = self.github.by_id is Look.ABSENT
         return 0 if self.is_moving or gone else self.scale_set_id
 
+    def is_neighbours(self, url: str, scale_set_id: int) -> bool:
+        """Another object of the cluster has this scale set: it is not ours to delete."""
+        return _names(self.neighbours, url, scale_set_id)
+
+    def is_busy(self, url: str, scale_set_id: int) -> bool:
+        """A runner of this scale set has a job."""
+        return _names(self.runners.busy_places, url, scale_set_id)
+
     @property
     def credentials_work(self) -> bool:
         """A call with exactly the wished credentials, proxies and CA has succeeded lately."""
@@ -202,6 +207,10 @@ class Snapshot:
         """The same, unless it is going."""
         found = self.current_set
         return None if found is None or is_deleting(found) else found
+
+
+def _names(places: frozenset[tuple[str, int]], url: str, scale_set_id: int) -> bool:
+    return any(number == scale_set_id and same_address(found, url) for found, number in places)
 
 
 # --- what a plan may ask for -------------------------------------------------------------------
@@ -365,132 +374,3 @@ Answer = (
     | Trouble
     | None
 )
-
-
-def learn(seen: Snapshot, answers: Sequence[tuple[Action, Answer]]) -> Snapshot:
-    """The snapshot with this pass's answers in it."""
-    for action, answer in answers:
-        seen = _learn_one(seen, action, answer)
-    return seen
-
-
-def _learn_one(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
-    match action:
-        case FindGroup() | FindScaleSet() | GetScaleSet() | CreateScaleSet() | UpdateScaleSet():
-            return _learn_github(seen, action, answer)
-        case DeleteScaleSet(id=scale_set_id, left_behind=left_behind):
-            return _learn_deleted(seen, scale_set_id, left_behind, answer)
-        case Unprotect(key=key):
-            if not isinstance(answer, Trouble):
-                return replace(seen, unprotected=seen.unprotected | {key})
-        case WriteStatus(told=told):
-            known = replace(seen.known, status_told=told, counted_s=seen.now_s)
-            seen = replace(seen, known=known)
-        case _:
-            pass
-    return _learn_object(seen, action, answer)
-
-
-def _learn_object(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
-    if isinstance(answer, Trouble):
-        return replace(seen, refused=(*seen.refused, answer))
-    if isinstance(action, PatchSelf):
-        seen = replace(seen, told=(*seen.told, *action.told))
-    if isinstance(answer, AutoscalingRunnerSet):
-        known = seen.known
-        if known.checked_generation == (seen.meta.generation or 0):
-            # Our own write: what GitHub was compared with is what the object now says.
-            known = replace(known, checked_generation=answer.metadata.generation or 0)
-        return replace(seen, runner_set=answer, known=known)
-    match action:
-        case CreateSet() | PatchSet() | DeleteSet():
-            name = action.name if not isinstance(action, CreateSet) else seen.name
-            others = tuple(item for item in seen.sets if item.metadata.name != name)
-            found = (answer,) if isinstance(answer, EphemeralRunnerSet) else ()
-            return replace(seen, sets=(*others, *found))
-        case PatchListener(name=name) | DeleteListener(name=name):
-            rest = tuple(item for item in seen.listeners if item.metadata.name != name)
-            kept = (answer,) if isinstance(answer, AutoscalingListener) else ()
-            return replace(seen, listeners=(*rest, *kept))
-        case CreateListener():
-            if isinstance(answer, AutoscalingListener):
-                return replace(seen, listeners=(*seen.listeners, answer))
-        case PatchSelf():
-            # It is gone: nothing holds it any more.
-            meta = ObjectMeta(name=seen.name, namespace=seen.namespace, deletion_timestamp="gone")
-            return replace(seen, runner_set=AutoscalingRunnerSet(metadata=meta))
-        case _:
-            pass
-    return seen
-
-
-def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
-    github = seen.github
-    if isinstance(answer, Trouble):
-        return _failed(seen, answer)
-    seen = replace(seen, known=replace(seen.known, trouble=None, failures=0, retry_s=0.0))
-    match action, answer:
-        case FindGroup(), RunnerGroup():
-            github = replace(github, group=answer)
-        case FindScaleSet(place=place), RunnerScaleSet() | Look():
-            github = replace(github, by_name=answer)
-            # Nothing may have been found, but the credentials are good.
-            known = replace(seen.known, place=place)
-            if isinstance(answer, RunnerScaleSet):
-                known = _checked(seen, known, answer)
-                if answer.id == seen.scale_set_id and not seen.is_moving:
-                    github = replace(github, by_id=answer)
-            return replace(seen, github=github, known=known)
-        case GetScaleSet(), Look():
-            github = replace(github, by_id=answer)
-        case UpdateScaleSet(), Look():
-            github = replace(github, by_id=answer)
-        case _, RunnerScaleSet():
-            github = replace(github, by_id=answer)
-            if isinstance(action, CreateScaleSet):
-                github = replace(github, by_name=answer, settings_told=True)
-            if isinstance(action, UpdateScaleSet) and action.labels is not None:
-                github = replace(github, settings_told=True)
-            if isinstance(action, UpdateScaleSet) and action.labels is None:
-                github = replace(github, renamed=True)
-            known = replace(_checked(seen, seen.known, answer), place=action.place)
-            return replace(seen, github=github, known=known)
-        case _:
-            pass
-    return replace(seen, github=github)
-
-
-def _failed(seen: Snapshot, trouble: Trouble) -> Snapshot:
-    known = replace(
-        seen.known,
-        trouble=trouble,
-        failed_generation=seen.meta.generation or 0,
-        failures=seen.known.failures + 1,
-        retry_s=seen.now_s + RETRY.delay_s(seen.known.failures),
-    )
-    return replace(seen, github=replace(seen.github, trouble=trouble), known=known)
-
-
-def _checked(seen: Snapshot, known: Known, scale_set: RunnerScaleSet) -> Known:
-    return replace(
-        known,
-        scale_set=scale_set,
-        checked_s=seen.now_s,
-        checked_generation=seen.meta.generation or 0,
-    )
-
-
-def _learn_deleted(
-    seen: Snapshot, scale_set_id: int, left_behind: bool, answer: Answer
-) -> Snapshot:
-    github = seen.github
-    if not isinstance(answer, Trouble):
-        left = {k: v for k, v in seen.known.left_troubles.items() if k != scale_set_id}
-        known = replace(seen.known, left_troubles=left)
-        deleted = replace(github, deleted=github.deleted | {scale_set_id})
-        return replace(seen, github=deleted, known=known)
-    if left_behind:
-        troubles = {**github.left_troubles, scale_set_id: answer}
-        known = replace(seen.known, left_retry_s=seen.now_s + LEFT_RETRY_S, left_troubles=troubles)
-        return replace(seen, github=replace(github, left_troubles=troubles), known=known)
-    return _failed(seen, answer)
