@@ -50,6 +50,9 @@ OWN_PREFIX = "runnerscale.dev/"
 # On the EphemeralRunnerSet, by the AutoscalingRunnerSet controller: at most this many runners
 # are wanted, whatever `replicas` says ("0": none). Absent: no hold.
 HOLD = "runnerscale.dev/hold"
+# On the EphemeralRunnerSet, by the listener and nobody else, while something keeps it from its
+# work: what, as JSON (`listener_word.py`). On no runner, no pod, and in no comparison.
+LISTENER_TROUBLE = "runnerscale.dev/listener-trouble"
 # On the EphemeralRunnerSet: the keys of labels and annotations that we put there, so that
 # those which are no longer wished can be removed without touching anybody else's.
 OWNED_KEYS = "runnerscale.dev/owned-keys"

@@ -3,7 +3,8 @@
 A thin shell. How many runners are wanted: `scaler.py`, sent by `wanted_writer.py`. What a
 started job changes: `job_started.py`, and `repair.py` for what could not be stored in time.
 Which jobs are claimed: `available_jobs.py`. What an error means and how long to wait:
-`states.py`. Building of clients, files and signals: `process.py`.
+`states.py`; telling it on the set: `teller.py`. Building of clients, files and signals:
+`process.py`.
 
 A message is acknowledged only after its effects are stored, proven moot, or handed to the
 part that goes on trying; a crash in between brings it again, and every effect is harmless
@@ -32,6 +33,7 @@ from runnerscale.listener.repair import Repairs
 from runnerscale.listener.seen_messages import SeenMessages
 from runnerscale.listener.server import Readiness
 from runnerscale.listener.states import Situation, State
+from runnerscale.listener.teller import Teller
 from runnerscale.listener.wanted_writer import WantedWriter
 from runnerscale.scaleset.errors import ScaleSetError, Unavailable
 from runnerscale.scaleset.interface import ScaleSetApi, SessionApi
@@ -83,6 +85,14 @@ class Listener:
         self._clock = clock
         self._random = random
         self._metrics = metrics
+        self._teller = Teller(
+            kube_client,
+            namespace=config.namespace,
+            set_name=config.set_name,
+            scale_set_id=config.scale_set_id,
+            clock=clock,
+            metrics=metrics,
+        )
         self._wanted = WantedWriter(
             kube_client,
             namespace=config.namespace,
@@ -91,11 +101,15 @@ class Listener:
             clock=clock,
             random=random,
             metrics=metrics,
+            stored=self._teller.saw,
         )
         self._started = JobStartedWriter(
             kube_client, namespace=config.namespace, clock=clock, random=random
         )
-        self._repairs = Repairs(self._started, clock=clock, random=random, metrics=metrics)
+        told = self._teller.happened
+        self._repairs = Repairs(
+            self._started, clock=clock, random=random, metrics=metrics, happened=told
+        )
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()  # something changed that a pause waits for
         self._situation = Situation(since_s=clock.now_s())
@@ -136,12 +150,8 @@ class Listener:
         """Follow another configuration of the same place from now on, under the same session."""
         before, self._config = self._config, config
         if config.bounds != before.bounds:
-            log.info(
-                "limits changed",
-                component="listener",
-                min=config.bounds.min_runners,
-                max=config.bounds.max_runners,
-            )
+            low, high = config.bounds.min_runners, config.bounds.max_runners
+            log.info("limits changed", component="listener", min=low, max=high)
             self._metrics.record_bounds(config.bounds)
             self._wanted.use_bounds(config.bounds)
         if config.metrics != before.metrics:
@@ -160,6 +170,7 @@ class Listener:
             helpers = [
                 group.create_task(self._wanted.run()),
                 group.create_task(self._repairs.run()),
+                group.create_task(self._teller.run()),
             ]
             try:
                 await self._hold_sessions()
@@ -235,7 +246,7 @@ class Listener:
             component="listener",
             reason=str(Reason.SESSION_LOST),
         )
-        self._metrics.trouble(Reason.SESSION_LOST)
+        self._teller.happened(Reason.SESSION_LOST, "the session was lost and opened anew")
 
     async def _poll(self, session: SessionApi, cursor: int) -> Message | None:
         log.debug("polling", component="listener", last_message_id=cursor)
@@ -285,8 +296,7 @@ class Listener:
                 reason=str(Reason.MESSAGE_QUARANTINED),
                 message_id=message.id,
             )
-            self._metrics.trouble(Reason.MESSAGE_QUARANTINED)
-            self._metrics.count("runnerscale_listener_quarantined_total", "message")
+            self._teller.set_aside("message", message.id)
         await self._acknowledge(session, message.id)
 
     async def _handle(self, session: SessionApi, message: Message) -> None:
@@ -321,8 +331,7 @@ class Listener:
                 message_id=message.id,
                 what=text,
             )
-            self._metrics.trouble(Reason.MESSAGE_QUARANTINED)
-            self._metrics.count("runnerscale_listener_quarantined_total", "element")
+            self._teller.set_aside("element", message.id)
 
     async def _store(self, started: list[JobEvent], deadline: Deadline) -> None:
         for event in started:
@@ -426,6 +435,7 @@ class Listener:
         before, self._situation = self._situation, situation
         reason = str(situation.reason or "")
         self._metrics.record_state(str(situation.state), reason)
+        self._teller.now_in(situation)
         if situation.state is State.WAITING:
             log.warning(
                 "waiting",

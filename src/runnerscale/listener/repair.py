@@ -8,6 +8,7 @@ a runner that GitHub protects (it refuses to forget a busy one). The first try, 
 are `job_started.py`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
@@ -48,12 +49,14 @@ class Repairs:
         clock: Clock,
         random: Random,
         metrics: ListenerMetrics,
+        happened: Callable[[Reason, str], None],
     ) -> None:
-        """Nothing happens before `run`."""
+        """Nothing happens before `run`. `happened`: is told what is wrong."""
         self._writer = writer
         self._clock = clock
         self._random = random
         self._metrics = metrics
+        self._happened = happened
         self._waiting: dict[str, _Waiting] = {}
 
     @property
@@ -68,7 +71,7 @@ class Repairs:
             reason=str(Reason.JOB_STARTED_NOT_STORED),
             runner=event.runner_name,
         )
-        self._metrics.trouble(Reason.JOB_STARTED_NOT_STORED)
+        self._tell(event.runner_name)
         self._metrics.count("runnerscale_listener_unstored_job_events_total")
         entry = self._waiting.get(event.runner_name)
         if entry is None:
@@ -95,7 +98,17 @@ class Repairs:
         names = list(self._waiting)
         results = await run_bounded(names, self._try, limit=AT_ONCE_MAX)
         self._metrics.record_unstored(self.waiting)
+        if self._waiting:
+            self._tell(next(iter(self._waiting)))
         return any(results)
+
+    def _tell(self, runner: str) -> None:
+        waiting = self.waiting or 1
+        what = f"the status of {waiting} runners" if waiting > 1 else "its status"
+        self._happened(
+            Reason.JOB_STARTED_NOT_STORED,
+            f"runner {runner} has a job, but {what} could not be stored yet",
+        )
 
     async def _try(self, name: str) -> bool:
         entry = self._waiting.get(name)

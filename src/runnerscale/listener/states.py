@@ -73,6 +73,8 @@ def verdict(error: errors.ScaleSetError) -> Verdict:
             return Verdict(Reason.SESSION_LOST, PASSING, needs_session=True)
         case errors.ScaleSetNotFound():
             return Verdict(Reason.SCALE_SET_GONE, NEEDS_SOMEBODY, needs_session=True)
+        case errors.ScaleSetAmbiguous():
+            return Verdict(Reason.SCALE_SET_AMBIGUOUS, NEEDS_SOMEBODY, needs_session=True)
         case errors.CredentialsRefused():
             return Verdict(Reason.CREDENTIALS_REFUSED, NEEDS_SOMEBODY, needs_session=False)
         case errors.InvalidCredentials():

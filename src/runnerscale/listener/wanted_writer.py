@@ -11,11 +11,11 @@ be, and only the listener knows which came first.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
-from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, EphemeralRunnerSet
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
@@ -46,14 +46,16 @@ class WantedWriter:
         clock: Clock,
         random: Random,
         metrics: ListenerMetrics,
+        stored: Callable[[EphemeralRunnerSet], None],
     ) -> None:
-        """Nothing is sent before `run` and the first `want`."""
+        """Nothing is sent before `run` and the first `want`. `stored`: is shown what is stored."""
         self._client = client
         self._namespace = namespace
         self._set_name = set_name
         self._clock = clock
         self._random = random
         self._metrics = metrics
+        self._stored = stored
         self.bounds = bounds
         self.state = ScalerState()
         self.trouble = ""  # why the last write failed; empty when it did not
@@ -146,7 +148,7 @@ class WantedWriter:
             patch_id=patch.patch_id,
         )
         try:
-            await self._client.patch(
+            item = await self._client.patch(
                 EPHEMERAL_RUNNER_SETS,
                 self._namespace,
                 self._set_name,
@@ -158,6 +160,7 @@ class WantedWriter:
             self._failed(error)
             return False
         self.trouble = ""
+        self._stored(item)
         self.state = scaler.stored(patch)
         if disturbances != self._disturbances:
             self.state = scaler.disturbed(self.state)

@@ -23,6 +23,7 @@ CASES = [
     (errors.SessionLost, Reason.SESSION_LOST, True, 1.0),
     (errors.QueueTokenExpired, Reason.SESSION_LOST, True, 1.0),
     (errors.ScaleSetNotFound, Reason.SCALE_SET_GONE, True, 10.0),
+    (errors.ScaleSetAmbiguous, Reason.SCALE_SET_AMBIGUOUS, True, 10.0),
     (errors.CredentialsRefused, Reason.CREDENTIALS_REFUSED, False, 10.0),
     (errors.InvalidCredentials, Reason.CREDENTIALS_INVALID, False, 10.0),
     (errors.InvalidConfigUrl, Reason.CONFIG_URL_INVALID, True, 10.0),

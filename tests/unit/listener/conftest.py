@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.api.labels import LISTENER_TROUBLE
+from runnerscale.api.listener_word import ListenerWord, decoded
 from runnerscale.core.randomness import seeded
 from runnerscale.listener.config import ListenerConfig, read_config
 from runnerscale.listener.loop import Listener
@@ -63,7 +65,14 @@ class World:
     def patches(self) -> list[tuple[int, int]]:
         """(replicas, patch id) of every patch of the set that was asked for."""
         bodies = self.api.bodies("ephemeralrunnersets")
-        return [(body["spec"]["replicas"], body["spec"]["patchID"]) for body in bodies]
+        wishes = [body["spec"] for body in bodies if "spec" in body]
+        return [(wish["replicas"], wish["patchID"]) for wish in wishes]
+
+    @property
+    def told(self) -> list[ListenerWord | None]:
+        """Every word on its troubles that was to be stored; None: taken away."""
+        metas = [b["metadata"] for b in self.api.bodies("ephemeralrunnersets") if "metadata" in b]
+        return [decoded(meta["annotations"][LISTENER_TROUBLE]) for meta in metas]
 
     def runner(self, name: str, phase: str = "Pending", **meta: Any) -> None:
         self.api.put(EPHEMERAL_RUNNERS, "default", name, status={"phase": phase}, meta=meta)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from runnerscale.api.reasons import Reason
 from runnerscale.core.clock import ManualClock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import seeded
@@ -31,11 +32,13 @@ class Writer:
 class Scene:
     def __init__(self) -> None:
         self.writer, self.clock, self.metrics = Writer(), ManualClock(), metrics()
+        self.told: list[tuple[Reason, str]] = []
         self.repairs = Repairs(
             self.writer,  # type: ignore[arg-type]
             clock=self.clock,
             random=seeded(1),
             metrics=self.metrics,
+            happened=lambda reason, message: self.told.append((reason, message)),
         )
 
 
@@ -45,6 +48,8 @@ async def test_a_round_stores_what_can_be_stored_by_now() -> None:
     this.repairs.add(EVENT)  # the message came again: still one
     assert this.repairs.waiting == 1
     assert not await this.repairs.round()
+    assert {reason for reason, _ in this.told} == {Reason.JOB_STARTED_NOT_STORED}
+    assert len(this.told) == 3  # twice when it came, and while it waits
     this.writer.outcome = Outcome.RUNNING
     assert await this.repairs.round()
     assert this.writer.stored == [EVENT] and this.repairs.waiting == 0
@@ -90,6 +95,7 @@ def test_rounds_come_by_themselves(run_virtual: Run) -> None:
             clock=clock(),
             random=seeded(1),
             metrics=metrics(),
+            happened=lambda reason, message: None,
         )
         task = asyncio.get_running_loop().create_task(repairs.run())
         await asyncio.sleep(100)

@@ -18,6 +18,7 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 class Scene:
     def __init__(self) -> None:
         self.api = TinyApi()
+        self.stored: list[int] = []
         self.api.put(EPHEMERAL_RUNNER_SETS, "default", "set", spec={"patchID": 0})
         self.writer = WantedWriter(
             self.api,  # type: ignore[arg-type]
@@ -27,6 +28,7 @@ class Scene:
             clock=clock(),
             random=seeded(1),
             metrics=metrics(),
+            stored=lambda item: self.stored.append(item.spec.replicas),
         )
         self.task = asyncio.get_running_loop().create_task(self.writer.run())
 
