@@ -6,8 +6,11 @@ import pytest
 
 from runnerscale.api import labels as keys
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict
-from runnerscale.controllers.ephemeral_runner_set.replace_outdated import COMES_UP_WITHIN_S, stage
-from runnerscale.controllers.ephemeral_runner_set.scale_down import UNREGISTERED_STUCK_S
+from runnerscale.controllers.ephemeral_runner_set.replace_outdated import (
+    COMES_UP_WITHIN_S,
+    REGISTERS_WITHIN_S,
+    stage,
+)
 from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     AskGitHub,
     Check,
@@ -69,9 +72,23 @@ def test_a_big_set_exchanges_one_in_ten_at_a_time() -> None:
 
 
 def test_old_ones_that_hang_without_a_registration_go_at_once() -> None:
-    stuck = replace(OLD, runner_id=0, created_s=NOW - UNREGISTERED_STUCK_S - 1)
+    stuck = replace(OLD, runner_id=0, created_s=NOW - REGISTERS_WITHIN_S)
     found = stage(replace(WISH, runners=(stuck, NEW)), FINE)
     assert [type(a) for a in found.actions] == [DeleteRunner]
+    # Or it is just being registered.
+    just = replace(stuck, created_s=NOW - 1)
+    found = stage(replace(WISH, runners=(just, replace(NEW, proven=True))), FINE)
+    assert (found.actions, found.again_s) == ((), REGISTERS_WITHIN_S - 1)
+
+
+def test_old_ones_that_say_why_they_cannot_be_registered_go_at_once() -> None:
+    # The scale set was gone at GitHub and is registered anew: these were made for the old id,
+    # and held the places of those that could work, for two minutes.
+    refused = replace(OLD, runner_id=0, created_s=NOW - 1, troubled=True)
+    another = replace(refused, name="another", uid="o2")
+    found = stage(replace(WISH, runners=(refused, another)), FINE)
+    assert [a.uid for a in found.actions if isinstance(a, DeleteRunner)] == ["o2", "o1"]
+    assert found.actions[0].resource_version == "5"  # type: ignore[union-attr]  # not if it got on
 
 
 @pytest.mark.behaviour("C1 T131")

@@ -33,6 +33,7 @@ def runner_view(item: EphemeralRunner, *, current: bool) -> Runner:
         runner_id=status.runner_id,
         has_job=has_job(status),
         current=current,
+        troubled=bool(status.reason),
         proven=has_job(status) or ready,  # `seasoned` asks for how long
         online_s=_since(online) if ready else None,
     )

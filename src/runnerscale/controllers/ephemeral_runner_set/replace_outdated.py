@@ -11,7 +11,6 @@ Pure. Contract: resources-and-controllers W1, W33, W52; issue log 44.
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict
 from runnerscale.controllers.ephemeral_runner_set.scale_down import (
     in_order,
-    is_stuck,
     next_look_s,
     questions,
 )
@@ -19,6 +18,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Action,
     DeleteRunner,
     Removal,
+    Runner,
     Snapshot,
 )
 from runnerscale.controllers.ephemeral_runner_set.template_check import may_use
@@ -29,6 +29,9 @@ SHARE = 10  # one in ten at a time
 # A new runner that has not come up in this time does not hold up the exchange: it may wait for
 # a node that the old ones occupy.
 COMES_UP_WITHIN_S = 120.0
+# Of an old spec and not registered by then: it will hardly ever be, least of all with a scale
+# set that GitHub has forgotten. A registration takes well under a second.
+REGISTERS_WITHIN_S = 10.0
 
 
 def stage(seen: Snapshot, verdict: Verdict) -> Stage[Action]:
@@ -40,7 +43,7 @@ def stage(seen: Snapshot, verdict: Verdict) -> Stage[Action]:
     stuck: list[Action] = [
         DeleteRunner(r.name, r.uid, r.resource_version, why="old template, never registered")
         for r in in_order(old)
-        if is_stuck(r, now_s=seen.now_s)
+        if r.runner_id == 0 and _unregistered_left_s(r, seen.now_s) <= 0
     ]
     coming = [
         r
@@ -52,5 +55,11 @@ def stage(seen: Snapshot, verdict: Verdict) -> Stage[Action]:
     room = at_once - len(coming) - seen.made - going - missing(seen)
     asks = questions(seen, in_order(old), at_most=max(0, room))
     waits = [r.created_s + COMES_UP_WITHIN_S - seen.now_s for r in coming]
+    waits += [t for r in old if r.runner_id == 0 and (t := _unregistered_left_s(r, seen.now_s)) > 0]
     again = [t for t in (*waits, next_look_s(seen)) if t is not None]
     return Stage((*stuck, *asks), again_s=min(again, default=None))
+
+
+def _unregistered_left_s(runner: Runner, now_s: float) -> float:
+    """How long one without a registration may still come by it; it says so where it cannot."""
+    return 0.0 if runner.troubled else runner.created_s + REGISTERS_WITHIN_S - now_s

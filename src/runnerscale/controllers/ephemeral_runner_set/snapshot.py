@@ -41,6 +41,7 @@ class Runner:
     runner_id: int = 0  # GitHub's id; 0 until registered
     has_job: bool = False  # any of the three job fields; the phase may lag, this may not be ignored
     current: bool = True  # made from the set's runner spec of now
+    troubled: bool = False  # its status says that something is wrong
     proven: bool = False  # its pod was ready, or it got a job: what it is made from works
     online_s: float | None = None  # since when it can take jobs, where that was seen
     removal: Removal = Removal.NOT_ASKED
