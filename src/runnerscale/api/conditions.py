@@ -8,7 +8,7 @@ a False one come from `reasons.py`; how a list of conditions is kept: `controlle
 READY = "Ready"  # everything below is well: jobs that are queued will be served
 SPEC_ACCEPTED = "SpecAccepted"  # the wish makes sense; if not, the last good state goes on
 REGISTERED = "Registered"  # the scale set exists at GitHub as wished
-LISTENER_READY = "ListenerReady"  # the listener's pod runs
+LISTENER_READY = "ListenerReady"  # the listener's pod runs, and it says that nothing stops it
 RUNNER_VERSION_ACCEPTED = "RunnerVersionAccepted"  # GitHub takes runners of this version
 VERSION_SKEW = "VersionSkew"  # True: chart and controller are of different versions
 DELETION_BLOCKED = "DeletionBlocked"  # True: being deleted, and something holds it

@@ -219,6 +219,7 @@ async def test_a_set_that_is_adopted_later_is_told_anew() -> None:
     await world.later(90)
     assert world.annotations[keys.SCALE_SET_ID] == "30"
     assert "gpu" in world.github.sets[30].labels
+    await world.later(60)  # until then it is told that the old one was gone
     assert world.status["reason"] == ""
 
 

@@ -117,10 +117,10 @@ def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
                 if answer.id == seen.scale_set_id and not seen.is_moving:
                     github = replace(github, by_id=answer)
             return replace(seen, github=github, known=known)
-        case GetScaleSet(), Look():
+        case ((GetScaleSet(id=asked) | UpdateScaleSet(id=asked)), Look()):
             github = replace(github, by_id=answer)
-        case UpdateScaleSet(), Look():
-            github = replace(github, by_id=answer)
+            known = replace(seen.known, gone_id=asked, gone_s=seen.now_s)
+            return replace(seen, github=github, known=known)
         case _, RunnerScaleSet():
             github = replace(github, by_id=answer)
             if isinstance(action, CreateScaleSet):

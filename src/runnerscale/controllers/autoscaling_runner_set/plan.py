@@ -17,6 +17,7 @@ from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.autoscaling_runner_set import (
     deletion,
     ephemeral_set,
+    heard,
     left_behind,
     listener,
     move,
@@ -55,6 +56,8 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
     if not seen.refused:  # what the server refused would be refused again in the next round
         stages.append(ephemeral_set.stage(seen))
         stages.append(listener.stage(seen))
+    said = heard.its_trouble(seen)
+    stages.append(Stage(troubles=(said,) if said else ()))
     everything = _one_patch(seen, joined(stages), settled=not before.actions)
     return as_plan(_with_status(seen, everything))
 

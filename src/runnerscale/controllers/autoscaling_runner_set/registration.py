@@ -12,7 +12,8 @@ from typing import Any
 
 from runnerscale.api import labels as keys
 from runnerscale.api.fingerprint import fingerprint
-from runnerscale.api.reasons import Reason, trouble
+from runnerscale.api.reasons import Reason, Trouble, trouble
+from runnerscale.controllers.autoscaling_runner_set import heard
 from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Action,
     CreateScaleSet,
@@ -36,6 +37,7 @@ DEFAULT_GROUP_ID = 1
 CHECK_EVERY_S = 90.0
 # A runner's doubt is believed only if it is younger than the last check.
 DOUBT_AFTER_S = 5.0
+GONE_SHOWN_S = 60.0
 URL_LABELS = (keys.ENTERPRISE, keys.ORGANIZATION, keys.REPOSITORY)
 
 
@@ -44,6 +46,10 @@ def stage(seen: Snapshot) -> Stage[Action]:
     place = seen.wish.place
     if place is None or seen.is_moving:
         return Stage()
+    return joined([_step(seen, place), _gone(seen)])
+
+
+def _step(seen: Snapshot, place: GitHubPlace) -> Stage[Action]:
     paused = pause(seen)
     if paused is not None:
         return paused
@@ -65,6 +71,11 @@ def settings_hash(seen: Snapshot, found: RunnerScaleSet) -> str:
     labels = sorted(set(spec.runner_scale_set_labels or ()))
     whom = {"id": found.id, "url": spec.github_config_url}
     return fingerprint({"labels": labels, "disableUpdate": True, **whom})
+
+
+def registered_anew(seen: Snapshot) -> Trouble | None:
+    """That the scale set was gone, though another is there by now; told for a while."""
+    return _gone_trouble(seen) if seen.registered_id > 0 else None
 
 
 def pause(seen: Snapshot) -> Stage[Action] | None:
@@ -101,6 +112,24 @@ def _register(seen: Snapshot, place: GitHubPlace) -> Stage[Action]:
     return Stage((update,)) if update else _recorded(seen, current)
 
 
+def _gone(seen: Snapshot) -> Stage[Action]:
+    """It is over within seconds, and somebody who looks a moment later wants to know."""
+    told = _gone_trouble(seen)
+    if told is None:
+        return Stage()
+    return Stage(troubles=(told,), again_s=seen.known.gone_s + GONE_SHOWN_S - seen.now_s)
+
+
+def _gone_trouble(seen: Snapshot) -> Trouble | None:
+    known = seen.known
+    if known.gone_id == 0 or seen.now_s >= known.gone_s + GONE_SHOWN_S:
+        return None
+    happened = f"GitHub no longer knew the scale set {known.gone_id}"
+    if seen.registered_id > 0:
+        happened += f"; it is registered anew as {seen.registered_id}"
+    return trouble(Reason.SCALE_SET_GONE, about=seen.about, happened=happened)
+
+
 # --- a scale set is there ----------------------------------------------------------------------
 
 
@@ -118,7 +147,9 @@ def _keep(seen: Snapshot, place: GitHubPlace) -> Stage[Action]:
     update = _settings_update(seen, place, found)
     if update is not None:
         return Stage((update,))
-    again_s = max(1.0, seen.known.checked_s + CHECK_EVERY_S - seen.now_s)
+    doubt_s = heard.doubt_s(seen)
+    check_s = max(1.0, seen.known.checked_s + CHECK_EVERY_S - seen.now_s)
+    again_s = check_s if doubt_s is None else min(check_s, max(0.1, doubt_s))
     ignored = _ignored(seen, found)
     settled: Stage[Action] = Stage(troubles=() if ignored is None else (ignored,), again_s=again_s)
     return joined([_recorded(seen, found), settled])
@@ -132,6 +163,7 @@ def _current(seen: Snapshot) -> RunnerScaleSet | None:
     age_s = seen.now_s - known.checked_s
     fresh = age_s < CHECK_EVERY_S and known.checked_generation == (seen.meta.generation or 0)
     doubted = seen.scale_set_id in seen.runners.doubted and age_s > DOUBT_AFTER_S
+    doubted = doubted or heard.doubt_s(seen) == 0
     if known.scale_set is None or known.scale_set.id != seen.scale_set_id:
         return None
     # New credentials are tried out before anybody is told to use them.

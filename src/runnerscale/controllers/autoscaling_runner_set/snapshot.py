@@ -67,6 +67,8 @@ class Known:
     failed_generation: int = 0  # of the object, at that time
     failures: int = 0  # in a row
     retry_s: float = 0.0  # wall time; no call before, unless the object changes
+    gone_id: int = 0  # a scale set that GitHub denied ...
+    gone_s: float = 0.0  # ... and when, wall time
     left_retry_s: float = 0.0  # the same for what was left behind ...
     left_troubles: Mapping[int, Trouble] = field(default_factory=dict)  # ... by id
     status_told: str = ""  # fingerprint of the status written last

@@ -15,8 +15,10 @@ from runnerscale.api.fingerprint import canonical, fingerprint
 from runnerscale.api.reasons import Reason, Severity, Trouble
 from runnerscale.controllers.autoscaling_runner_set import (
     ephemeral_set,
+    heard,
     listener,
     outdated,
+    registration,
     version,
 )
 from runnerscale.controllers.autoscaling_runner_set.snapshot import Action, Snapshot, WriteStatus
@@ -34,7 +36,13 @@ COUNTERS = (
     "deletingEphemeralRunners",
 )
 # Told, but jobs are served all the same.
-HARMLESS = (Reason.VERSION_SKEW, Reason.SETTINGS_IGNORED)
+HARMLESS = (
+    Reason.VERSION_SKEW,
+    Reason.SETTINGS_IGNORED,
+    Reason.SESSION_LOST,
+    Reason.MESSAGE_QUARANTINED,
+    Reason.JOB_STARTED_NOT_STORED,
+)
 AT_GITHUB = (
     Reason.CREDENTIALS_MISSING,
     Reason.CREDENTIALS_INVALID,
@@ -125,17 +133,21 @@ def _conditions(seen: Snapshot, troubles: Sequence[Trouble]) -> list[Condition]:
 
     wrong_wish = worst(seen.wish.troubles)
     say(types.SPEC_ACCEPTED, wrong_wish is None, wrong_wish, ("Accepted", ""))
-    at_github = worst(t for t in troubles if t.reason in AT_GITHUB)
     registered = seen.registered_id > 0
-    say(types.REGISTERED, registered and at_github is None, at_github, _registered_word(registered))
-    heard, word = _listener_state(seen)
-    say(types.LISTENER_READY, heard, None, word)
+    anew = registration.registered_anew(seen)
+    others = (heard.its_trouble(seen), anew)
+    at_github = worst(t for t in troubles if t.reason in AT_GITHUB and t not in others)
+    good = registered and at_github is None
+    say(types.REGISTERED, good, at_github or anew, _registered_word(registered))
+    listens, word = _listener_ready(seen)
+    say(types.LISTENER_READY, listens, None, word)
     refused = next((t for t in troubles if t.reason is Reason.OUTDATED), None)
     say(types.RUNNER_VERSION_ACCEPTED, refused is None, refused, ("Accepted", ""))
     skew = version.skew(seen)
     say(types.VERSION_SKEW, skew is not None, skew, ("SameVersion", ""))
     conditions = _mirrored(seen, conditions, types.TEMPLATE_ACCEPTED)
-    ready, why = _ready(seen, troubles, heard=heard, conditions=conditions)
+    open_troubles = [t for t in troubles if t != anew]
+    ready, why = _ready(seen, open_troubles, listens=listens, conditions=conditions)
     say(types.READY, ready, why, ("Ready" if ready else "InProgress", ""))
     if is_deleting(seen.runner_set):
         held = worst(troubles)
@@ -144,7 +156,7 @@ def _conditions(seen: Snapshot, troubles: Sequence[Trouble]) -> list[Condition]:
 
 
 def _ready(
-    seen: Snapshot, troubles: Sequence[Trouble], *, heard: bool, conditions: Sequence[Condition]
+    seen: Snapshot, troubles: Sequence[Trouble], *, listens: bool, conditions: Sequence[Condition]
 ) -> tuple[bool, Trouble | None]:
     serious = [
         t for t in troubles if t.reason not in HARMLESS and t.reason.severity is not Severity.INFO
@@ -153,23 +165,20 @@ def _ready(
         return False, worst(serious)
     template = find(conditions, types.TEMPLATE_ACCEPTED)
     accepted = template is None or template.status != "False"
-    return phase(seen) == "Running" and heard and accepted, None
+    return phase(seen) == "Running" and listens and accepted, None
 
 
 def _registered_word(registered: bool) -> tuple[str, str]:
     return ("Registered", "") if registered else ("InProgress", "not registered at GitHub yet")
 
 
-def _listener_state(seen: Snapshot) -> tuple[bool, tuple[str, str]]:
-    kept = listener.current(seen)
-    if kept is None:
-        return False, ("NoListener", "there is no listener yet")
-    running = find(kept.status.conditions, types.POD_RUNNING)
-    if running is None:  # an older CRD has no conditions: what cannot be known is not denied
-        return True, ("Exists", "")
-    if running.status == "True":
-        return True, ("Running", "")
-    return False, (running.reason or "Starting", running.message)
+def _listener_ready(seen: Snapshot) -> tuple[bool, tuple[str, str]]:
+    """Its pod runs, and it says nothing that keeps it from its work."""
+    runs, word = heard.pod_state(seen)
+    said = heard.its_trouble(seen)
+    if said is None:
+        return runs, word
+    return said.reason in HARMLESS, (said.reason, said.message)
 
 
 def _mirrored(seen: Snapshot, conditions: list[Condition], kind: str) -> list[Condition]:
