@@ -142,7 +142,7 @@ async def test_a_job_runs_its_steps_in_order_with_its_environment(tmp_path: Path
         assert "from the step before / line 1\nline 2 / made / mine\ntool\n" in log
         assert "python 42" in log
         assert "in its workspace" in log
-        assert "Running job: job" in output
+        assert "job job begins" in output
         assert "completed with result: Succeeded" in output
 
 

@@ -82,8 +82,8 @@ class Runner:
         signal.set_wakeup_fd(self.shell.wake_write, warn_on_full_buffer=False)
         try:
             self.connect()
-            say(f"\n√ Connected to GitHub\n\nCurrent runner version: '{VERSION}'")
-            say(f"{stamp()}: Listening for Jobs")
+            say(f"demo runner {VERSION} is connected")
+            say(f"{stamp()}: waiting for a job")
             told = self.wait_for_job()
         except Stopped:
             self.say_goodbye()
@@ -123,7 +123,7 @@ class Runner:
 
     def run_job(self, told: dict[str, object]) -> int:
         """The job from its first step to the report of its result."""
-        say(f"{stamp()}: Running job: {told['name']}")
+        say(f"{stamp()}: job {told['name']} begins")
         folder = fresh_folder(self.folder)
         try:
             job = Job(self, told, folder)
