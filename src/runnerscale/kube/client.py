@@ -26,7 +26,7 @@ from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.objects import KubeObject
 from runnerscale.kube.resource import Resource
 from runnerscale.kube.transport import Transport
-from runnerscale.kube.watch import Page, Poisoned, ResourceDecoder, WatchEvent
+from runnerscale.kube.watch import UNREADABLE, Page, Poisoned, ResourceDecoder, WatchEvent
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -333,7 +333,7 @@ class KubeClient:
         answer = await self._calls.call("POST", path, body=body, timeout_s=timeout_s)
         try:
             return _token_answer.decode(answer).status.token
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise BadAnswer(f"the TokenRequest of {service_account} has no token") from error
 
     async def watch(
@@ -388,7 +388,7 @@ class KubeClient:
         body = await self._calls.call("GET", path, query=query or {}, timeout_s=timeout_s)
         try:
             return msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise BadAnswer(f"{path} did not answer with JSON: {error}") from error
 
     async def pod_logs(
@@ -461,7 +461,7 @@ _token_answer = msgspec.json.Decoder(_TokenAnswer)
 def _kind_of(body: bytes) -> str:
     try:
         return _kind_only.decode(body).kind or ""
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BadAnswer(f"the answer to a delete is not an object: {error}") from error
 
 

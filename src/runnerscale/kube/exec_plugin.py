@@ -103,7 +103,7 @@ def decode_issued(plugin: ExecPlugin, output: bytes) -> Issued:
     """
     try:
         document = _decoder.decode(output[:OUTPUT_BYTES_MAX])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ConfigError(f"exec plugin {plugin.command} printed no ExecCredential") from None
     if document.kind != "ExecCredential" or document.api_version != plugin.api_version:
         raise ConfigError(

@@ -11,13 +11,18 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from runnerscale.kube.depth import TOO_DEEP, is_too_deep
+
 DEPTH_MAX = 12  # a type that refers to itself has no raw fields worth following further
 
 Copier = Callable[[Any], None]
 
 
 def raw_copier(kind: type) -> Copier | None:
-    """The function that copies all raw fields of a value of this type in place; None: has none."""
+    """The function that copies all raw fields of a value of this type in place; None: has none.
+
+    It raises `msgspec.ValidationError` for a raw field that nobody could walk over (`depth.py`).
+    """
     info = inspect.type_info(kind)
     value = _value_copier(info, DEPTH_MAX)
     if value is None:
@@ -53,7 +58,10 @@ def _value_copier(info: inspect.Type, depth: int) -> Callable[[Any], Any] | None
 
 def _copy_raw(value: Any) -> Any:
     if isinstance(value, msgspec.Raw) and memoryview(value).nbytes:
-        return value.copy()
+        copy = value.copy()
+        if is_too_deep(bytes(copy)):
+            raise msgspec.ValidationError(TOO_DEEP)
+        return copy
     return value
 
 

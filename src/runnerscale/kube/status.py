@@ -57,7 +57,7 @@ def error_from(
     """The error for an HTTP answer with a code of 400 or more; `headers` in lower case."""
     try:
         status = _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = body[:MESSAGE_MAX].decode("utf-8", errors="replace").strip()
         status = Status(message=text or "the answer had no body")
     wait_s = parse_retry_after(headers.get("retry-after", ""))
@@ -68,7 +68,7 @@ def error_from_watch(body: bytes | msgspec.Raw, *, path: str) -> errors.ApiError
     """The error for the object of an `ERROR` event in a watch."""
     try:
         status = _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         status = Status(message="an ERROR event without a readable Status")
     return error_from_status(status, code=status.code or 500, method="WATCH", path=path)
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from runnerscale.kube.depth import CUT, DEPTH_MAX, TOO_DEEP, cut_below
 from runnerscale.kube.errors import ApiError, BadAnswer
 from runnerscale.kube.objects import KubeObject
 from runnerscale.kube.raw import raw_copier
@@ -20,6 +21,9 @@ from runnerscale.kube.status import error_from_watch
 
 T = TypeVar("T", bound=KubeObject)
 REASON_MAX = 300  # a decoder's complaint names the path; more is noise
+ENVELOPE_LEVELS = 3  # of a list or a watch event, around the object
+# What a decoder raises for bytes that it cannot make sense of; the last for too many brackets.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class ResourceDecoder(Generic[T]):
         """
         try:
             return self._finish(self._object.decode(body))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             kind = self.resource.kind
             raise BadAnswer(f"cannot read this {kind}: {str(error)[:REASON_MAX]}") from error
 
@@ -157,11 +161,11 @@ class ResourceDecoder(Generic[T]):
         """
         try:
             page = self._list.decode(body)
-        except msgspec.ValidationError:
+            items = [self._finish(item) for item in page.items or ()]
+        except (msgspec.ValidationError, RecursionError):
             return self._page_one_by_one(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise self._not_a_list(error) from error
-        items = [self._finish(item) for item in page.items or ()]
         return _page(items, (), page.metadata)
 
     def line(self, line: bytes) -> WatchEvent[T]:
@@ -172,25 +176,27 @@ class ResourceDecoder(Generic[T]):
         """
         try:
             event = self._event.decode(line)
-        except msgspec.ValidationError as error:
+            match event.type:
+                case "ADDED":
+                    return Added(self._finish(event.object))
+                case "MODIFIED":
+                    return Modified(self._finish(event.object))
+                case "DELETED":
+                    return Deleted(self._finish(event.object))
+                case "BOOKMARK":
+                    return Bookmark(event.object.metadata.resource_version or "")
+        except (msgspec.ValidationError, RecursionError) as error:
             return self._doubtful_line(line, error)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise BadAnswer(f"not a watch event: {str(error)[:REASON_MAX]}") from error
-        match event.type:
-            case "ADDED":
-                return Added(self._finish(event.object))
-            case "MODIFIED":
-                return Modified(self._finish(event.object))
-            case "DELETED":
-                return Deleted(self._finish(event.object))
-            case "BOOKMARK":
-                return Bookmark(event.object.metadata.resource_version or "")
         return self._doubtful_line(line, None)
 
     def _doubtful_line(self, line: bytes, why: Exception | None) -> WatchEvent[T]:
         try:
             event = _raw_event.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except RecursionError:
+            return self._doubtful_line(_shortened(line), msgspec.ValidationError(TOO_DEEP))
+        except UNREADABLE as error:
             raise BadAnswer(f"not a watch event: {str(error)[:REASON_MAX]}") from error
         if event.type == "ERROR":
             return ErrorEvent(error_from_watch(event.object, path=self.resource.path()))
@@ -202,14 +208,19 @@ class ResourceDecoder(Generic[T]):
     def _page_one_by_one(self, body: bytes) -> Page[T]:
         try:
             page = _raw_list.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except RecursionError:
+            return self._page_one_by_one(_shortened(body))
+        except UNREADABLE as error:
             raise self._not_a_list(error) from error
         items: list[T] = []
         poisoned: list[Poisoned] = []
         for raw in page.items or ():
+            if CUT in bytes(raw):
+                poisoned.append(identify(raw, type="", reason=TOO_DEEP))
+                continue
             try:
                 items.append(self._finish(self._object.decode(raw)))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except UNREADABLE as error:
                 poisoned.append(identify(raw, type="", reason=str(error)))
         return _page(items, poisoned, page.metadata)
 
@@ -231,11 +242,15 @@ def identify(raw: msgspec.Raw | bytes, *, type: str, reason: str) -> Poisoned:  
     """What can be read of an object that does not fit its type."""
     try:
         meta = _identified.decode(raw).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         meta = _Identity()
     namespace, name = _text(meta.namespace), _text(meta.name)
     key = f"{namespace}/{name}" if namespace else name
     return Poisoned(type, key, _text(meta.uid), _text(meta.resource_version), reason[:REASON_MAX])
+
+
+def _shortened(body: bytes) -> bytes:
+    return cut_below(body, DEPTH_MAX + ENVELOPE_LEVELS)
 
 
 def _text(value: Any) -> str:
