@@ -9,7 +9,8 @@ HEAD = """# Commands
 
 Made by `make generate` from the commands' own help; do not edit. `controller` and `listener` take
 ARC's flags in Go's style (`-flag`, `--flag`, `--flag=value`) and ARC's environment; the others are
-for people. Exit codes: 0 well, 1 failed, 2 wrong usage.
+for people. Exit codes: 0 well, 1 failed, 2 wrong usage, 130 ended by Ctrl-C. Every command takes
+`--debug`: an error is then shown with its traceback.
 """
 
 
@@ -29,7 +30,7 @@ def render() -> str:
     flags = controller_flags().format_help()
     parts.append(f"## runnerscale controller\n\n```text\n{flags.strip()}\n```\n")
     parts.append(
-        "## runnerscale listener\n\nTakes no flags; reads the file that `LISTENER_CONFIG_PATH` "
-        "names, which the controller writes.\n"
+        "## runnerscale listener\n\nTakes no flags but `--debug`; reads the file that "
+        "`LISTENER_CONFIG_PATH` names, which the controller writes.\n"
     )
     return "\n".join(parts)

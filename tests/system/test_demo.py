@@ -72,7 +72,36 @@ def test_a_failing_job_makes_the_demo_end_with_1(tmp_path: Path) -> None:
     ended = run("demo", "--workflow", str(workflow), folder=tmp_path)
     assert ended.returncode == 1
     assert facts(ended.stdout)["failed"] == "1"
+    assert facts(ended.stdout)["did not succeed"] == "red (failed)"
+    assert "completed with exit code 3" in ended.stdout  # the job's own log
     assert "Traceback" not in ended.stdout + ended.stderr
+
+
+def test_a_workflow_that_cannot_run_here_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    workflow = tmp_path / "real.yml"
+    workflow.write_text("on: push\npermissions: {contents: read}\njobs: {a: {runs-on: x}}\n")
+    ended = run("demo", "--workflow", str(workflow), folder=tmp_path)
+    assert ended.returncode == 1
+    assert ended.stdout == ""  # not even the line with which the start begins
+    assert f"{workflow}:2: the key 'permissions'" in ended.stderr
+
+
+def test_a_demo_that_was_kept_is_gone_after_ctrl_c(tmp_path: Path) -> None:
+    command = [*COMMAND, "demo", "--jobs", "1", "--job-seconds", "0", "--keep"]
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    with subprocess.Popen(command, stdout=pipe, stderr=both, text=True, env=environ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("export KUBECONFIG="):
+                assert Path(line.strip().partition("=")[2]).is_relative_to(tmp_path)
+            if "until Ctrl-C" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        assert process.wait(60) == 0, rest
+    assert facts(rest)["succeeded"] == "1"
+    assert list(tmp_path.iterdir()) == []  # no database, certificates or kubeconfig stay behind
 
 
 def test_ctrl_c_ends_everything_that_was_started(tmp_path: Path) -> None:

@@ -338,7 +338,7 @@ async def run_api_server(options: ApiServerOptions, *, clock: Clock, random: Ran
         where = options.kubeconfig_dir or folder / "kubeconfigs"
         for identity in identities:
             write_kubeconfig(where / f"{identity.name}.yaml", server.kubeconfig(identity.name))
-        log.info("API server ready", url=serving.url)
+        log.info("API server ready", url=serving.url, kubeconfigs=str(where))
         if options.on_ready is not None:
             options.on_ready(serving)
         await store.failed.wait()

@@ -44,6 +44,8 @@ from runnerscale.app.versions import COMPATIBLE_VERSION
 from runnerscale.core.clock import Clock, SystemClock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random, seeded, system_random
+from runnerscale.fake_github.workflow import parse_workflow
+from runnerscale.fake_github.workflow_yaml import WorkflowError
 from runnerscale.kube.errors import KubeError, NotFound
 
 log = structlog.get_logger(__name__)
@@ -55,6 +57,8 @@ WEIGH_EVERY = 4  # looks
 # How long without any job starting or ending until the demo calls itself stuck.
 STUCK_AFTER_S = 300.0
 GONE_WITHIN_S = 90.0
+QUOTED_JOBS_MAX = 3
+QUOTED_LINES_MAX = 8
 STRIKE_TRIES_MAX = 40
 STRIKE_AGAIN_S = 0.5
 STRIKE_MEAN_S = 2.0
@@ -107,7 +111,7 @@ def run_demo(options: DemoOptions, view: DemoView) -> Summary:
     clock = SystemClock()
     random = system_random() if options.seed is None else seeded(options.seed)
     summaries: list[Summary] = []
-    with demo_folder(options.keep) as folder, (folder / "demo.log").open("w") as sink:
+    with demo_folder() as folder, (folder / "demo.log").open("w") as sink:
         configure_logging("info", "text", style=Style.CONTROLLER, clock=clock, stream=sink)
 
         async def work() -> int:
@@ -138,19 +142,26 @@ def read_workflow(options: DemoOptions) -> WorkflowFile | None:
     """The workflow asked for, or the one that comes with us; None: synthetic jobs.
 
     Raises:
-        Problem: the file cannot be read.
+        Problem: the file cannot be read, or holds what the pretended GitHub does not support.
     """
     if options.jobs is not None:
         return None
     if options.workflow is None:
         example = resources.files("runnerscale.app").joinpath("example_workflow.yml")
-        return WorkflowFile("example workflow", example.read_text())
+        return WorkflowFile("the example workflow", example.read_text())
+    name = str(options.workflow)
     try:
-        return WorkflowFile(str(options.workflow), options.workflow.read_text())
+        content = options.workflow.read_text()
+        parse_workflow(content, name)  # told now, not after all parts were started
+        return WorkflowFile(name, content)
+    except WorkflowError as error:
+        raise Problem(
+            str(error).rstrip("."), "docs/fake-github.md lists what may stand there"
+        ) from error
     except OSError as error:
         raise Problem(
             f"the workflow file {options.workflow} cannot be read: {error.strerror}",
-            "Check the path",
+            "Check the path after --workflow",
         ) from error
     except UnicodeDecodeError as error:
         raise Problem(
@@ -159,14 +170,13 @@ def read_workflow(options: DemoOptions) -> WorkflowFile | None:
 
 
 @contextlib.contextmanager
-def demo_folder(keep: bool) -> Iterator[Path]:
-    """A folder of its own, removed at the end unless it is to be kept."""
+def demo_folder() -> Iterator[Path]:
+    """A folder of its own, removed at the end: without its parts it is of no use."""
     folder = Path(tempfile.mkdtemp(prefix="runnerscale-demo-"))
     try:
         yield folder
     finally:
-        if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Demo:
@@ -196,6 +206,7 @@ class Demo:
     async def run(self, tell: Any) -> None:
         """Start, run the jobs, sum up (`tell` gets the summary), end everything."""
         began_s = self._clock.monotonic_s()
+        self._view.say("Starting API server, node agent, stand-in for GitHub and controller.")
         try:
             await self._machine.start()
             ready_s = self._clock.monotonic_s() - began_s
@@ -228,6 +239,7 @@ class Demo:
             breaking.cancel()
             await asyncio.wait([breaking])
         await github.clear_faults()
+        await self._quote(github, [job for job in jobs if job.state == "failed"])
         wall_s = self._clock.monotonic_s() - began_s
         if self._options.faults:
             self._shown.read_logs()
@@ -301,6 +313,15 @@ class Demo:
                 return jobs
             looks += 1
             await self._clock.sleep(LOOK_EVERY_S)
+
+    async def _quote(self, github: GitHubControl, failed: Sequence[JobRow]) -> None:
+        """The last lines of the first jobs that failed: whose workflow it is wants to see them."""
+        for job in failed[:QUOTED_JOBS_MAX]:
+            lines = (await github.job_log(job.id)).splitlines()
+            if lines:
+                self._view.say(f"The log of {job.name} ends with:")
+            for line in lines[-QUOTED_LINES_MAX:]:
+                self._view.say(f"  | {line}")
 
     async def _look(self, troubles: Sequence[str]) -> None:
         """Where troubles are shown; only worth the calls when something is broken on purpose."""
@@ -387,7 +408,8 @@ class Demo:
         self._view.say(f"controller metrics: http://127.0.0.1:{ports.metrics}/metrics")
         self._view.say(f"listener metrics:   http://127.0.0.1:{ports.listener_metrics}/metrics")
         self._view.say(f"GitHub's controls:  {machine.github_url}/control/state")
-        self._view.say("Everything goes on until Ctrl-C.")
+        self._view.say(f"logs of all parts:  {machine.folder / 'logs'}")
+        self._view.say("Everything goes on until Ctrl-C; then all of it ends and is removed.")
         await asyncio.Event().wait()
 
 

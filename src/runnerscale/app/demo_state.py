@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+BAD_JOBS_MAX = 10  # named in the summary
 DONE = frozenset({"succeeded", "failed", "skipped", "cancelled"})
 
 
@@ -158,8 +159,8 @@ def summary_lines(summary: Summary) -> list[str]:
         ("queue to start, p50", f"{percentile(waits, 0.5):.2f} s"),
         ("queue to start, p95", f"{percentile(waits, 0.95):.2f} s"),
         ("parts up after", f"{summary.ready_s:.1f} s"),
-        ("first job after", f"{summary.first_job_s:.1f} s"),
-        ("all done after", f"{summary.wall_s:.1f} s"),
+        ("first job started", f"{summary.first_job_s:.1f} s later"),
+        ("all done after", f"{summary.wall_s:.1f} s in all"),
         ("peak runners", str(summary.peak_runners)),
         ("runners left", str(left.runners)),
         ("pods, secrets, registrations left", f"{left.pods}, {left.secrets}, {left.registrations}"),
@@ -169,6 +170,8 @@ def summary_lines(summary: Summary) -> list[str]:
     ]
     rows += [(f"peak RSS, {name}", f"{mib:.0f} MiB") for name, mib in summary.rss_mib.items()]
     rows += [(f"shown: {reason}", ", ".join(where)) for reason, where in summary.shown.items()]
+    bad = [job for job in summary.jobs if job.state not in {"succeeded", "skipped"}]
+    rows += [("did not succeed", f"{job.name} ({job.state})") for job in bad[:BAD_JOBS_MAX]]
     rows += [("violation", text) for text in summary.violations]
     rows += [("note", text) for text in summary.notes]
     width = max(len(name) for name, _ in rows) + 2

@@ -17,7 +17,10 @@ LIMITERS = ("bucket_rate_limiter", "typed_rate_limiter")
 
 def controller_flags() -> GoFlags:
     """All flags that ARC's charts pass, and ours."""
-    flags = GoFlags(COMMAND, "Reconciles the four kinds; one per cluster or namespace.")
+    flags = GoFlags(
+        COMMAND,
+        "Reconciles the four kinds, of the whole cluster or with --watch-single-namespace of one.",
+    )
     flags.switch("auto-scaling-runner-set-only", "accepted; there is nothing else to run")
     flags.switch("enable-leader-election", "only the holder of a Lease works; for replicas > 1")
     flags.text("leader-election-id", "runnerscale-controller", "name of the Lease")
@@ -61,8 +64,8 @@ def controller_options(arguments: Sequence[str], environ: Mapping[str, str]) -> 
             f"{COMMAND}: --runner-max-concurrent-reconciles is {workers}", "Use at least 1"
         )
     return ControllerOptions(
-        namespace=_needed(environ, "CONTROLLER_MANAGER_POD_NAMESPACE"),
-        image=_needed(environ, "CONTROLLER_MANAGER_CONTAINER_IMAGE"),
+        namespace=_needed(environ, "CONTROLLER_MANAGER_POD_NAMESPACE", "arc-systems"),
+        image=_needed(environ, "CONTROLLER_MANAGER_CONTAINER_IMAGE", "IMAGE-OF-THE-LISTENER"),
         listener_entrypoint=environ.get("LISTENER_ENTRYPOINT", ""),
         identity=environ.get("HOSTNAME", ""),
         kubeconfig=read["kubeconfig"] or environ.get("KUBECONFIG", ""),
@@ -86,11 +89,11 @@ def run_controller(arguments: Sequence[str]) -> int:
     return run_controller_process(controller_options(arguments, os.environ))
 
 
-def _needed(environ: Mapping[str, str], name: str) -> str:
+def _needed(environ: Mapping[str, str], name: str, example: str) -> str:
     value = environ.get(name, "")
     if not value:
         raise Problem(
             f"{COMMAND}: the environment variable {name} is not set",
-            "Set it in the deployment, as ARC's chart does",
+            f"Set it as ARC's chart does; on your own machine: export {name}={example}",
         )
     return value

@@ -15,28 +15,62 @@ TRUE = {"1", "t", "true"}
 FALSE = {"0", "f", "false"}
 
 
+class OneForm(argparse.HelpFormatter):
+    """Shows a flag once, in the form with two dashes; that one dash will do is said on the page."""
+
+    def __init__(self, prog: str) -> None:
+        """Room for the longest flag, so that meanings stand in one column."""
+        super().__init__(prog, max_help_position=48)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        flag = action.option_strings[-1]
+        value = "" if action.nargs in {0, "?"} else f"={action.metavar}"
+        return f"{flag}{value}"
+
+
 class GoFlags(argparse.ArgumentParser):
     """A parser that knows only Go-style flags and raises instead of leaving the process."""
 
     def __init__(self, command: str, description: str) -> None:
         """`command` as people type it, for messages."""
-        super().__init__(prog=command, description=description, allow_abbrev=False, add_help=False)
+        super().__init__(
+            prog=command,
+            usage=f"{command} [--flag=value ...]",
+            description=description,
+            formatter_class=OneForm,
+            allow_abbrev=False,
+            add_help=False,
+        )
         self.add_argument("-h", "-help", "--help", action="help", help="show this text")
 
     def text(self, name: str, default: str, meaning: str) -> None:
         """`-name VALUE`."""
-        self.add_argument(f"-{name}", f"--{name}", dest=name, default=default, help=meaning)
+        told = f"{meaning} (default {default})" if default else meaning
+        self.add_argument(
+            f"-{name}", f"--{name}", dest=name, default=default, metavar="TEXT", help=told
+        )
 
     def texts(self, name: str, meaning: str) -> None:
         """`-name VALUE`, as often as wanted."""
         self.add_argument(
-            f"-{name}", f"--{name}", dest=name, action="append", default=[], help=meaning
+            *(f"-{name}", f"--{name}"),
+            dest=name,
+            action="append",
+            default=[],
+            metavar="TEXT",
+            help=meaning,
         )
 
     def number(self, name: str, default: int, meaning: str) -> None:
         """`-name 5`; Go's integers."""
+        told = f"{meaning} (default {default})" if default else meaning
         self.add_argument(
-            f"-{name}", f"--{name}", dest=name, default=default, type=_integer, help=meaning
+            *(f"-{name}", f"--{name}"),
+            dest=name,
+            default=default,
+            type=_integer,
+            metavar="NUMBER",
+            help=told,
         )
 
     def switch(self, name: str, meaning: str) -> None:

@@ -4,6 +4,7 @@ Each reads its options and hands them to `app/`; imports are inside the commands
 does not pay for the demo. Usage errors are one sentence and exit code 2.
 """
 
+import re
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -21,14 +22,22 @@ if find_spec("cyclopts") is None:  # the image of controller and listener does w
         "the commands for people need the extra [cli]", "Install it: pip install 'runnerscale[cli]'"
     )
 
-from cyclopts import App, CycloptsError, Parameter, validators
+from cyclopts import (
+    App,
+    CycloptsError,
+    Parameter,
+    UnknownCommandError,
+    UnusedCliTokensError,
+    validators,
+)
 
-Flag = Parameter(negative="")
+Flag = Parameter(negative="", show_default=False)
 Port = Annotated[int, Parameter(validator=validators.Number(gte=0, lte=65535))]
 app = App(
     name="runnerscale",
     version=__version__,
-    help="Queued GitHub Actions jobs become ephemeral runners, one fresh runner per job.",
+    help="Queued GitHub Actions jobs become ephemeral runners, one fresh runner per job.\n\n"
+    "Begin with: runnerscale demo. Every command takes --debug, which shows errors with traceback.",
 )
 
 
@@ -49,22 +58,24 @@ def demo(
     Parameters
     ----------
     workflow
-        A workflow file whose jobs are run (default: the example that comes with the project).
+        A workflow file whose jobs are run (default: the example that comes with the project);
+        steps with `run` only, docs/fake-github.md lists the keys.
     jobs
         Run so many equal jobs instead of a workflow.
     job_seconds
         How long each of those jobs takes, in seconds.
     min_runners
-        Idle runners kept ready on top of the jobs.
+        Idle runners kept ready, besides those with a job.
     max_runners
         Never more runners than this.
     fault
-        NAME@SECONDS, as often as wanted: break something at that time; NAME@xN: at N random
-        instants while jobs run. `--fault list` tells the names.
+        NAME@SECONDS: break something so long after the jobs were queued; NAME@xN: at N random
+        instants while jobs run. May be given several times; `--fault list` tells the names.
     keep
-        Leave everything running at the end until Ctrl-C; prints KUBECONFIG and metrics addresses.
+        Leave everything running at the end until Ctrl-C; prints KUBECONFIG, GitHub's and metrics
+        addresses.
     seed
-        Of the random instants, to repeat them.
+        A number; the same one repeats the random instants of NAME@xN.
     """
     from runnerscale.app.demo import DemoOptions
     from runnerscale.app.demo_faults import fault_lines, parse_faults
@@ -119,16 +130,16 @@ def fake_github(
     session_seconds: float = 60.0,
     acquire: Annotated[bool, Flag] = False,
 ) -> int:
-    """Run the stand-in for GitHub alone, on loopback, until Ctrl-C.
+    """Run the stand-in for GitHub alone, on loopback, until Ctrl-C (docs/fake-github.md).
 
     Parameters
     ----------
     port
         Where it listens; 0 picks a free one.
     hold_seconds
-        How long an empty poll is held.
+        How long a poll of the message queue waits for a message.
     session_seconds
-        How long a session lives after its owner died.
+        How long a listener's session lives after its last poll or refresh.
     acquire
         Jobs are offered and must be acquired, as older GitHub Enterprise Server does.
     """
@@ -200,7 +211,7 @@ def node(
 
 @app.command
 def version() -> int:
-    """Print the version, and ARC's that the charts compare with."""
+    """Print the version, and the version of ARC that this one stands in for."""
     from runnerscale.app.versions import COMPATIBLE_VERSION
 
     print(f"runnerscale {__version__} (compatible with ARC {COMPATIBLE_VERSION})")
@@ -239,15 +250,26 @@ def run_people(words: Sequence[str]) -> int:
     Raises:
         UsageProblem: no such command, option or value.
     """
+    asked = ["--help"] if list(words) == ["help"] else list(words)
     try:
-        result = app(
-            list(words), exit_on_error=False, print_error=False, result_action="return_value"
-        )
+        result = app(asked, exit_on_error=False, print_error=False, result_action="return_value")
+    except UnknownCommandError as error:
+        raise UsageProblem(_one_clause(error), "Run 'runnerscale --help' for all") from error
+    except UnusedCliTokensError as error:
+        odd = " ".join(error.unused_tokens or ())
+        text = f"runnerscale {words[0]} takes options only, not {odd!r}"
+        raise UsageProblem(text, f"Run 'runnerscale {words[0]} --help' for them") from error
     except CycloptsError as error:
-        text = str(error).strip().rstrip(".")
         command = f"runnerscale {words[0]}" if words else "runnerscale"
-        raise UsageProblem(text, f"Run '{command} --help' for what it takes") from error
+        see = f"Run '{command} --help' for what it takes"
+        raise UsageProblem(_one_clause(error), see) from error
     return result if isinstance(result, int) else 0
+
+
+def _one_clause(error: CycloptsError) -> str:
+    """What cyclopts found wrong, as a clause: a Problem adds the stop."""
+    text, _, _ = str(error).strip().partition(" Available commands:")
+    return re.sub(r"\.? Did you mean (.*)\?$", r" (did you mean \1?)", text).rstrip(".")
 
 
 __all__ = ["app", "run_people"]

@@ -107,8 +107,8 @@ def test_a_slip_is_one_sentence_with_a_remedy(arguments: list[str], words: list[
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["demoo"], 'Did you mean "demo"?'),
-        (["demo", "--jbos", "3"], "Did you mean --jobs?"),
+        (["demoo"], 'did you mean "demo"?'),
+        (["demo", "--jbos", "3"], "did you mean --jobs?"),
         (["demo", "--jobs", "x"], "--jobs"),
         (["demo", "--jobs", "0"], "1 to 5000"),
         (["demo", "--min", "5", "--max", "2"], "--min is 5 and --max is 2"),
