@@ -176,6 +176,20 @@ class TestFinished:
         await this.later(76)
         assert len(this.names) == 2
 
+    async def test_the_job_of_a_scale_set_that_is_gone_holds_no_place(self) -> None:
+        # The scale set was deleted at GitHub under two jobs and registered anew: its listener
+        # never hears how they end, and the jobs that wait had to wait for 75 s.
+        this = await self.ready()
+        first, second = this.names
+        this.change_set({"spec": {"ephemeralRunnerSpec": {"runnerScaleSetId": 8}}})
+        this.says(2, 0)
+        await this.settle()
+        assert this.names == [first, second]  # they have jobs
+        this.finish(first)
+        this.finish(second)
+        await this.settle()
+        assert len(this.names) == 2 and not {first, second} & set(this.names)
+
     async def test_a_listener_that_names_nobody_has_spoken_with_any_change(self) -> None:
         this = World()
         this.make(replicas=2, patch_id=3)

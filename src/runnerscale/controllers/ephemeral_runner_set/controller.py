@@ -249,18 +249,23 @@ class EphemeralRunnerSetReconciler:
         namespace = item.metadata.namespace or ""
         key = f"{namespace}/{owner.name}"
         remembered = self._memory.of(key, owner.uid)
-        left = self._note_departure(change, remembered)
+        owning = self._sets.store.get(key)
+        left = self._note_departure(change, remembered, owning)
         if change.new is None:
             self._roster_of(key, owner.uid).remove(item.metadata.name or "")
             remembered.forget_runner(item.metadata.uid or "")
         else:
             self._enter(change.new)
-        owning = self._sets.store.get(key)
         drains = owning is not None and is_deleting(owning)
         soon = left is not Departure.NONE or drains or change.old is None
         self._enqueue_after(key, GONE_TOGETHER_S if soon else COUNTERS_S)
 
-    def _note_departure(self, change: Change[EphemeralRunner], remembered: Remembered) -> Departure:
+    def _note_departure(
+        self,
+        change: Change[EphemeralRunner],
+        remembered: Remembered,
+        owning: EphemeralRunnerSet | None,
+    ) -> Departure:
         left = departure(change.old, change.new)
         item = change.new or change.old
         if item is None or left is Departure.NONE:
@@ -268,7 +273,7 @@ class EphemeralRunnerSetReconciler:
         if (item.metadata.uid or "") in remembered.let_go:
             return Departure.FAILED  # we know why it goes; worth a pass, and no more
         now_s = self._clock.now_s()
-        if left is Departure.FINISHED:
+        if left is Departure.FINISHED and finished.is_counted(item, owning):
             name = item.metadata.name or ""
             remembered.held = finished.ended(remembered.held, name, now_s=now_s)
         elif left is Departure.LOST:

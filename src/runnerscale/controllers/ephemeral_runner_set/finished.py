@@ -74,6 +74,16 @@ def departure(old: EphemeralRunner | None, new: EphemeralRunner | None) -> Depar
     return Departure.FINISHED
 
 
+def is_counted(runner: EphemeralRunner, item: EphemeralRunnerSet | None) -> bool:
+    """Whether the wanted number may have this runner's job in it.
+
+    Not that of a scale set which is gone or was left: the listener of now never heard of it,
+    and would never say that it is out of its number.
+    """
+    wished = item.spec.ephemeral_runner_spec if item is not None else runner.spec
+    return wished.runner_scale_set_id == runner.spec.runner_scale_set_id
+
+
 def is_live(runner: EphemeralRunner) -> bool:
     """It counts as capacity."""
     return not is_deleting(runner) and not is_terminal(runner.status.phase)
