@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runnerscale.core.secret import SecretText
@@ -58,7 +58,7 @@ def record_of_secret(data: Mapping[str, str]) -> Record:
     """
     values = {key: decoded(data, key) for key in (TOKEN, APP_ID, INSTALLATION_ID, PRIVATE_KEY)}
     digits = values[INSTALLATION_ID].strip()
-    return _checked(values, _installation_id(digits))
+    return checked(given(values, _installation_id(digits)))
 
 
 def record_of_vault(item: SecretText) -> Record:
@@ -72,7 +72,41 @@ def record_of_vault(item: SecretText) -> Record:
     if isinstance(installation_id, bool) or not isinstance(installation_id, int):
         raise InvalidRecord(f"{INSTALLATION_ID} in the vault item is not a number")
     values = {key: _text_member(members, key) for key in (TOKEN, APP_ID, PRIVATE_KEY)}
-    return _checked(values, installation_id)
+    return checked(given(values, installation_id))
+
+
+def given(values: Mapping[str, str], installation_id: int) -> Record:
+    """What stands there, blanks taken off, whether or not anybody can be somebody with it."""
+    trimmed = {key: values.get(key, "").strip() for key in (TOKEN, APP_ID, PRIVATE_KEY)}
+    token, key = trimmed[TOKEN], trimmed[PRIVATE_KEY]
+    notes = tuple(
+        f"blanks around {name} were taken off"
+        for name in (TOKEN, APP_ID)
+        if trimmed[name] != values.get(name, "")
+    )
+    return Record(
+        token=SecretText(token) if token else None,
+        app_id=trimmed[APP_ID],
+        app_installation_id=installation_id,
+        app_private_key=SecretText(key + "\n") if key else None,
+        notes=notes,
+    )
+
+
+def checked(record: Record) -> Record:
+    """The record with only the kind that is complete; a token beats parts of an App.
+
+    Raises:
+        NoRecord, InvalidRecord: with the contract's words.
+    """
+    app = record.app_id and record.app_installation_id > 0 and record.app_private_key
+    if record.token and app:
+        raise InvalidRecord(BOTH)
+    if record.token:
+        return Record(token=record.token, notes=record.notes)
+    if not app:
+        raise NoRecord(NEITHER)
+    return replace(record, token=None)
 
 
 def credentials_of(record: Record) -> Credentials:
@@ -112,24 +146,6 @@ def json_object(item: SecretText) -> dict[str, Any]:
     if not isinstance(members, dict):
         raise InvalidRecord("the vault item is not a JSON object")
     return members
-
-
-def _checked(values: Mapping[str, str], installation_id: int) -> Record:
-    trimmed = {key: text.strip() for key, text in values.items()}
-    notes = tuple(
-        f"blanks around {key} were taken off"
-        for key in (TOKEN, APP_ID)
-        if trimmed[key] != values[key]
-    )
-    app = trimmed[APP_ID] and installation_id > 0 and trimmed[PRIVATE_KEY]
-    if trimmed[TOKEN] and app:
-        raise InvalidRecord(BOTH)
-    if trimmed[TOKEN]:
-        return Record(token=SecretText(trimmed[TOKEN]), notes=notes)
-    if not app:
-        raise NoRecord(NEITHER)
-    key = SecretText(trimmed[PRIVATE_KEY] + "\n")
-    return Record(None, trimmed[APP_ID], installation_id, key, notes)
 
 
 def _installation_id(digits: str) -> int:

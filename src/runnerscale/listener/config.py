@@ -2,8 +2,8 @@
 
 The file is written by the controller (`controllers/autoscaling_listener/`) and, in an ARC
 installation, by ARC's: keys, types and texts are the contract between two programs. How a
-changed file reaches the running listener is `config_file.py`; where the credentials go from
-here is `process.py`.
+changed file reaches the running listener is `config_file.py`; the rules about credentials are
+`credentials/record.py`, where they go from here is `process.py`.
 
 Pure. Contract: github-service-and-listener 6; resources-and-controllers 3.5. Fixes W53
 (negative minimum) and the missing check of a vault without its settings (W15).
@@ -16,6 +16,14 @@ import msgspec
 
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.place import AzureKeyVault, Proxy, ProxyServer
+from runnerscale.credentials.record import (
+    MISSING,
+    InvalidRecord,
+    Record,
+    checked,
+    given,
+    record_of_vault,
+)
 from runnerscale.listener.metric_settings import MetricsFile
 from runnerscale.listener.scaler import UNLIMITED, Bounds
 
@@ -23,15 +31,6 @@ VAULT_AZURE = "azure_key_vault"
 LOG_LEVELS = ("debug", "info", "warn", "error")  # any case
 LOG_FORMATS = ("text", "json")  # this case
 METRICS_PATH = "/metrics"
-NO_SECRET = SecretText("")
-
-MISSING_RECORD = "missing app config"
-BOTH_CREDENTIALS = (
-    "both PAT and GitHub App credentials provided. should only provide one"  # ARC's words
-)
-NO_CREDENTIALS = (
-    "no credentials provided: either a PAT or GitHub App credentials should be provided"
-)
 
 
 class ConfigError(Exception):
@@ -39,26 +38,11 @@ class ConfigError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class CredentialRecord:
-    """The four `github_*` keys, at most one kind complete after `checked_record`."""
-
-    token: SecretText = NO_SECRET
-    app_id: str = ""
-    app_installation_id: int = 0
-    app_private_key: SecretText = NO_SECRET
-
-    @property
-    def has_app(self) -> bool:
-        """All three parts of the App credentials are there."""
-        return bool(self.app_id and self.app_installation_id > 0 and self.app_private_key)
-
-
-@dataclass(frozen=True, slots=True)
 class ListenerConfig:
     """A checked configuration. `record` is None until a vault has given it."""
 
     config_url: str
-    record: CredentialRecord | None
+    record: Record | None
     vault_type: str
     vault_lookup_key: str
     azure_key_vault: AzureKeyVault | None
@@ -149,13 +133,13 @@ def read_config(content: bytes) -> ListenerConfig:
         if not isinstance(members, dict):
             raise ConfigError("failed to decode config: the file holds no JSON object")
         # A member that is null counts as absent, as for the program that writes the file.
-        given = {key: value for key, value in members.items() if value is not None}
-        file = msgspec.convert(given, _File)
+        members = {key: value for key, value in members.items() if value is not None}
+        file = msgspec.convert(members, _File)
     except msgspec.MsgspecError as error:
         raise ConfigError(f"failed to decode config: {error}") from error
     if file.vault_type not in ("", VAULT_AZURE):
         raise ConfigError(f"unsupported vault type: {file.vault_type}")
-    config = _config(file, _given_record(file, given))
+    config = _config(file, _given_record(file, members))
     try:
         validate(config)
     except ConfigError as error:
@@ -164,7 +148,7 @@ def read_config(content: bytes) -> ListenerConfig:
     return config
 
 
-def read_vault_record(text: SecretText) -> CredentialRecord:
+def read_vault_record(text: SecretText) -> Record:
     """The credentials from the text of a vault item.
 
     Raises:
@@ -172,32 +156,18 @@ def read_vault_record(text: SecretText) -> CredentialRecord:
             itself is never quoted.
     """
     try:
-        members = msgspec.json.decode(text.reveal())
-        given = {k: v for k, v in members.items() if v is not None}
-        raw = msgspec.convert(given, _Record)
-    except (msgspec.MsgspecError, AttributeError):
-        raise ConfigError(
-            "config validation failed: the vault item is no JSON object with github_token or the "
-            "three github_app_ keys"
-        ) from None
-    try:
-        return checked_record(_given_record(raw, given))
-    except ConfigError as error:
-        raise ConfigError(f"config validation failed: {error}") from error
+        return record_of_vault(text)
+    except InvalidRecord as error:
+        raise ConfigError(f"config validation failed: {error}") from None
 
 
-def _given_record(raw: _Record, given: dict[str, Any]) -> CredentialRecord | None:
-    if not CREDENTIAL_KEYS & given.keys():
+def _given_record(raw: _Record, members: dict[str, Any]) -> Record | None:
+    if not CREDENTIAL_KEYS & members.keys():
         return None
-    return CredentialRecord(
-        token=SecretText(raw.github_token.strip()),
-        app_id=raw.github_app_id.strip(),
-        app_installation_id=raw.github_app_installation_id,
-        app_private_key=SecretText(raw.github_app_private_key),
-    )
+    return given(msgspec.structs.asdict(raw), raw.github_app_installation_id)
 
 
-def _config(file: _File, record: CredentialRecord | None) -> ListenerConfig:
+def _config(file: _File, record: Record | None) -> ListenerConfig:
     return ListenerConfig(
         config_url=file.configure_url,
         record=record,
@@ -281,21 +251,18 @@ def check_limits(scale_set_id: int, bounds: Bounds) -> None:
         raise ConfigError(f'MinRunners "{bounds.min_runners}" cannot be negative')
 
 
-def checked_record(record: CredentialRecord | None) -> CredentialRecord:
-    """The record with only the kind that is complete; a token beats parts of an App.
+def checked_record(record: Record | None) -> Record:
+    """The record with only the kind that is complete (`credentials/record.py`).
 
     Raises:
         ConfigError: none, both, or neither complete.
     """
     if record is None:
-        raise ConfigError(MISSING_RECORD)
-    if record.token and record.has_app:
-        raise ConfigError(BOTH_CREDENTIALS)
-    if record.token:
-        return CredentialRecord(token=record.token)
-    if not record.has_app:
-        raise ConfigError(NO_CREDENTIALS)
-    return record
+        raise ConfigError(MISSING)
+    try:
+        return checked(record)
+    except InvalidRecord as error:
+        raise ConfigError(str(error)) from None
 
 
 def check_logging(level: str, log_format: str) -> None:

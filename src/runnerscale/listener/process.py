@@ -27,11 +27,11 @@ from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random, uuid_text
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.place import AzureKeyVault, PlaceTrouble
+from runnerscale.credentials.record import credentials_of
 from runnerscale.kube.client import Client
 from runnerscale.kube.errors import ConfigError as KubeConfigError
 from runnerscale.listener.config import (
     ConfigError,
-    CredentialRecord,
     ListenerConfig,
     checked_record,
     read_config,
@@ -42,11 +42,7 @@ from runnerscale.listener.loop import Listener
 from runnerscale.listener.metrics import ListenerMetrics
 from runnerscale.listener.server import MetricsServer
 from runnerscale.scaleset.config_url import ConfigUrl, force_ghes_in, parse_config_url
-from runnerscale.scaleset.credentials import (
-    Credentials,
-    app_credentials,
-    personal_access_token,
-)
+from runnerscale.scaleset.credentials import Credentials
 from runnerscale.scaleset.errors import InvalidConfigUrl, InvalidCredentials, ScaleSetError
 from runnerscale.scaleset.interface import ScaleSetApi
 
@@ -230,19 +226,6 @@ async def read_credentials(config: ListenerConfig, wiring: Wiring) -> Credential
             await wiring.vault_item(config.azure_key_vault, config.vault_lookup_key)
         )
     return credentials_of(checked_record(record))
-
-
-def credentials_of(record: CredentialRecord) -> Credentials:
-    """A checked record as what the client takes.
-
-    Raises:
-        InvalidCredentials: the values cannot be used.
-    """
-    if record.token:
-        return personal_access_token(record.token.reveal())
-    return app_credentials(
-        record.app_id, record.app_installation_id, record.app_private_key.reveal()
-    )
 
 
 def owner_name(host_name: Callable[[], str], random: Random) -> str:

@@ -8,12 +8,9 @@ import pytest
 
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.place import AzureKeyVault, Proxy, ProxyServer
+from runnerscale.credentials.record import BOTH, MISSING, NEITHER, Record
 from runnerscale.listener.config import (
-    BOTH_CREDENTIALS,
-    MISSING_RECORD,
-    NO_CREDENTIALS,
     ConfigError,
-    CredentialRecord,
     check_limits,
     checked_record,
     read_config,
@@ -79,7 +76,7 @@ def test_a_file_of_the_controller_is_read_whole() -> None:
     assert config.config_url == "https://github.com/actions"
     assert (config.namespace, config.set_name, config.scale_set_id) == ("runners", "set", 7)
     assert config.bounds == Bounds(min_runners=1, max_runners=5)
-    assert config.record == CredentialRecord(token=SecretText("token"))
+    assert config.record == Record(token=SecretText("token"))
     assert (config.metrics_addr, config.metrics_path) == (":8080", "/metrics")
     assert config.metrics is None and config.azure_key_vault is None
 
@@ -117,20 +114,20 @@ def test_a_negative_minimum_is_refused() -> None:
 @pytest.mark.behaviour("C2 T165")
 def test_no_credentials_object_at_all() -> None:
     file = without("github_token", *CREDENTIALS)
-    assert f"AppConfig validation failed: {MISSING_RECORD}" in refusal(file)
+    assert f"AppConfig validation failed: {MISSING}" in refusal(file)
 
 
 @pytest.mark.behaviour("C2 T166")
 @pytest.mark.parametrize("app_id", ["1", "Iv23f8doAlphaNumer1c"])
 def test_an_app_without_its_key(app_id: str) -> None:
     changes = APP | {"github_app_id": app_id, "github_app_private_key": ""}
-    assert f"AppConfig validation failed: {NO_CREDENTIALS}" in refusal(content(**changes))
+    assert f"AppConfig validation failed: {NEITHER}" in refusal(content(**changes))
 
 
 @pytest.mark.behaviour("C2 T167")
 def test_a_whole_app_and_a_token() -> None:
     text = refusal(content(**(APP | {"github_token": "asdf"})))
-    assert f"AppConfig validation failed: {BOTH_CREDENTIALS}" in text
+    assert f"AppConfig validation failed: {BOTH}" in text
 
 
 @pytest.mark.behaviour("C2 T169")
@@ -180,10 +177,10 @@ def test_an_installation_id_that_is_text_is_a_decoding_error_without_the_secrets
 
 @pytest.mark.behaviour("C2 T173")
 def test_the_five_invalid_combinations_and_the_three_valid_ones() -> None:
-    whole = CredentialRecord(app_id="1", app_installation_id=10, app_private_key=SecretText("key"))
-    token = CredentialRecord(token=SecretText("t"))
+    whole = Record(app_id="1", app_installation_id=10, app_private_key=SecretText("key"))
+    token = Record(token=SecretText("t"))
     invalid = [
-        CredentialRecord(),
+        Record(),
         replace(whole, token=SecretText("t")),
         replace(whole, app_id=""),
         replace(whole, app_installation_id=0),
@@ -246,7 +243,7 @@ def test_only_what_can_change_under_a_session_keeps_the_place() -> None:
 
 def test_a_vault_item_is_read_like_the_four_keys_and_never_quoted() -> None:
     record = read_vault_record(SecretText('{"github_token": "t", "other": 1}'))
-    assert record == CredentialRecord(token=SecretText("t"))
+    assert record == Record(token=SecretText("t"))
     for text in ("ghp_secret", "[]", '{"github_app_installation_id": "ghp_secret"}', "{}"):
         with pytest.raises(ConfigError, match="config validation failed") as caught:
             read_vault_record(SecretText(text))
