@@ -405,9 +405,10 @@ class Demo:
         ports = machine.ports
         self._view.close()
         self._view.say(f"export KUBECONFIG={machine.kubeconfig}")
+        self._view.say(f"export GITHUB={machine.github_url}")
         self._view.say(f"controller metrics: http://127.0.0.1:{ports.metrics}/metrics")
         self._view.say(f"listener metrics:   http://127.0.0.1:{ports.listener_metrics}/metrics")
-        self._view.say(f"GitHub's controls:  {machine.github_url}/control/state")
+        self._view.say(f"GitHub's state:     {machine.github_url}/control/state")
         self._view.say(f"logs of all parts:  {machine.folder / 'logs'}")
         self._view.say("Everything goes on until Ctrl-C; then all of it ends and is removed.")
         await asyncio.Event().wait()
