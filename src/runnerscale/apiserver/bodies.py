@@ -18,6 +18,7 @@ from runnerscale.apiserver.failures import (
     wrong,
 )
 from runnerscale.apiserver.kinds import Kind
+from runnerscale.apiserver.plain_values import check_depth, plain_value, well_shaped
 from runnerscale.apiserver.protobuf import CONTENT_TYPE, decode_protobuf
 from runnerscale.apiserver.schema import apply_defaults, prune
 
@@ -46,17 +47,19 @@ def decode_any(body: bytes, content_type: str) -> Any:
     """Any JSON or YAML value in a body."""
     plain = content_type.partition(";")[0].strip().lower()
     if plain == CONTENT_TYPE:
-        return decode_protobuf(body)
+        with well_shaped("protobuf body"):
+            return decode_protobuf(body)
     if plain in YAML_TYPES:
         try:
-            return yaml.load(body, Loader=_SafeLoader)  # noqa: S506 - a safe loader
-        except yaml.YAMLError as error:
+            return plain_value(yaml.load(body, Loader=_SafeLoader))  # noqa: S506 - a safe loader
+        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
             raise bad_request(f"error converting YAML to JSON: {error}") from None
     if plain and not (plain.endswith("json") or plain == "*/*"):
         raise unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include:"
             f" {ACCEPTED}"
         )
+    check_depth(body)
     try:
         return msgspec.json.decode(body)
     except msgspec.DecodeError as error:

@@ -19,6 +19,7 @@ from runnerscale.apiserver.failures import (
     unsupported,
     wrong,
 )
+from runnerscale.apiserver.plain_values import well_shaped
 from runnerscale.apiserver.pod_defaults import default_pod
 from runnerscale.apiserver.pod_rules import check_pod, check_pod_update
 
@@ -257,7 +258,8 @@ def _check_claim(obj: Json) -> list[FieldError]:
 
 
 def _check_crd(obj: Json) -> list[FieldError]:
-    return read_crd(obj).errors
+    with well_shaped("CustomResourceDefinition"):
+        return read_crd(obj).errors
 
 
 def _check_crd_update(new: Json, old: Json) -> list[FieldError]:

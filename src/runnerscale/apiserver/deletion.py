@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 POLICIES = ("Background", "Foreground", "Orphan")
 DEFAULT_GRACE_S = 30
+GRACE_S_MAX = 10 * 365 * 86400  # a moment that can still be written down
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,15 @@ def read_delete_options(body: Json, query: dict[str, str]) -> DeleteOptions:
         )
         raise invalid("meta.k8s.io", "DeleteOptions", "", [error])
     return DeleteOptions(
-        grace_period_s=None if grace is None else (int(grace) if int(grace) >= 0 else 1),
+        grace_period_s=None if grace is None else _grace(int(grace)),
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
         propagation=policy,
     )
+
+
+def _grace(seconds: int) -> int:
+    return min(seconds, GRACE_S_MAX) if seconds >= 0 else 1
 
 
 @dataclass(slots=True)
@@ -156,7 +161,7 @@ class Deletion:
             return True
         grace_s = options.grace_period_s
         if grace_s is None:
-            grace_s = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_S)
+            grace_s = _grace(spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_S))
         ended = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if not spec.get("nodeName") or ended:
             grace_s = 0

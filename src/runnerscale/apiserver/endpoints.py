@@ -25,6 +25,7 @@ from runnerscale.apiserver.lists import Lists, Page, select
 from runnerscale.apiserver.operations import Caller, Operations, WriteOptions, Written
 from runnerscale.apiserver.patch import json_patch, merge_patch
 from runnerscale.apiserver.paths import Request, check_dry_run, options_name
+from runnerscale.apiserver.plain_values import check_depth, well_shaped
 from runnerscale.apiserver.rbac import User
 from runnerscale.apiserver.record import Record, encode_json
 from runnerscale.apiserver.rendering import form_of, render_list, render_object
@@ -176,7 +177,8 @@ class Endpoints:
         body = decode_body(await call.read_body(), call.content_type)
         if kind.group in _REVIEWS:
             check_types(kind, body)
-            answer = self._reviews.answer(kind, body, call.user, request.namespace)
+            with well_shaped(kind.kind):
+                answer = self._reviews.answer(kind, body, call.user, request.namespace)
             return Answer(encode_json(answer), 201)
         check_types(kind, body)
         written = self._operations.create(kind, request.namespace, body, self._caller(call))
@@ -235,7 +237,8 @@ class Endpoints:
         body: Json = {}
         if raw.strip():
             body = decode_body(raw, call.content_type)
-        options = read_delete_options(body, call.request.query)
+        with well_shaped("DeleteOptions"):
+            options = read_delete_options(body, call.request.query)
         caller = self._caller(call)
         if body.get("dryRun"):
             caller = replace(caller, options=replace(caller.options, dry_run=True))
@@ -264,14 +267,15 @@ class Endpoints:
         body = decode_body(await call.read_body(), call.content_type)
         record = self._operations.get(kind, request.namespace, request.name)
         caller = self._caller(call)
-        if request.subresource == "binding":
-            answer = bind_pod(self._operations, kind, record, body, caller)
-        elif request.subresource == "eviction":
-            answer = evict_pod(self._deletion, kind, record, body, caller)
-        elif request.subresource == "token":
-            answer = self._reviews.request_token(record, body)
-        else:
-            raise method_not_allowed()
+        with well_shaped(request.subresource):
+            if request.subresource == "binding":
+                answer = bind_pod(self._operations, kind, record, body, caller)
+            elif request.subresource == "eviction":
+                answer = evict_pod(self._deletion, kind, record, body, caller)
+            elif request.subresource == "token":
+                answer = self._reviews.request_token(record, body)
+            else:
+                raise method_not_allowed()
         await self._store.settled()
         return Answer(encode_json(answer), 201)
 
@@ -289,14 +293,17 @@ def _check_patch_type(kind: Kind, patch_type: str) -> None:
 
 def _applier(kind: Kind, patch_type: str, patch: Any) -> Callable[[Json], Json]:
     if patch_type == JSON_PATCH:
-        return lambda obj: json_patch(obj, patch)
+        return lambda obj: _patched(json_patch, obj, patch)
     if not isinstance(patch, dict):
         raise ApiFailure(400, "BadRequest", "the patch must be an object")
     if patch_type == MERGE:
-        return lambda obj: _object(merge_patch(obj, patch))
-    return lambda obj: strategic_patch(obj, patch, kind.type_name)
+        return lambda obj: _patched(merge_patch, obj, patch)
+    return lambda obj: _patched(strategic_patch, obj, patch, kind.type_name)
 
 
-def _object(value: Any) -> Json:
+def _patched(apply: Callable[..., Any], *arguments: Any) -> Json:
+    with well_shaped("patch"):
+        value = apply(*arguments)
+        check_depth(encode_json(value))
     assert isinstance(value, dict)
     return value

@@ -32,6 +32,7 @@ from runnerscale.apiserver.faults import FaultRule, Faults
 from runnerscale.apiserver.lists import Lists, parse_version, select
 from runnerscale.apiserver.metrics import ServerMetrics
 from runnerscale.apiserver.paths import Request, is_true, parse_request
+from runnerscale.apiserver.plain_values import whole_number
 from runnerscale.apiserver.pod_logs import PodLogs
 from runnerscale.apiserver.rbac import Ask, Authorizer, User, denial
 from runnerscale.apiserver.record import Record, encode_json
@@ -44,6 +45,8 @@ from runnerscale.core.randomness import Random
 log = structlog.get_logger(__name__)
 
 WATCH_TIMEOUT_S_MIN = 1800.0  # as a kube-apiserver: between this and twice this
+WARNINGS_MAX = 20  # an answer; each repeats a name that somebody sent
+WARNING_MAX = 1024
 WATCHER_PATIENCE_S = 60.0  # so long may a watcher leave its connection unread
 JSON_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
 
@@ -235,11 +238,11 @@ class Handler:
         asked = query.get("resourceVersion") or ""
         initial = is_true(query.get("sendInitialEvents")) if "sendInitialEvents" in query else False
         from_now = asked in ("", "0") or initial
-        version = parts.store.version if from_now else parse_version(asked)
-        if asked.isdigit() and int(asked) > parts.store.version:
-            raise too_large_version(int(asked), parts.store.version)
-        text = query.get("timeoutSeconds") or ""
-        timeout_s = float(text) if text.isdigit() and int(text) > 0 else 0.0
+        wanted = 0 if asked in ("", "0") else parse_version(asked)
+        if wanted > parts.store.version:
+            raise too_large_version(wanted, parts.store.version)
+        version = parts.store.version if from_now else wanted
+        timeout_s = float(whole_number(query.get("timeoutSeconds") or "") or 0)
         if timeout_s == 0.0:
             timeout_s = WATCH_TIMEOUT_S_MIN * (1 + parts.random.random())
         bookmarks = (
@@ -300,8 +303,9 @@ def _drop(http: web.Request) -> None:
 
 def _answered(answer: Answer) -> web.Response:
     response = web.Response(body=answer.body, status=answer.code, headers=JSON_HEADERS)
-    for warning in answer.warnings:
-        text = warning.replace("\\", "\\\\").replace('"', '\\"')
+    for warning in answer.warnings[:WARNINGS_MAX]:
+        shown = "".join(c if c.isprintable() else "?" for c in warning[:WARNING_MAX])
+        text = shown.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{text}"')
     return response
 

@@ -23,6 +23,7 @@ from runnerscale.apiserver.failures import (
     unsupported,
 )
 from runnerscale.apiserver.kinds import Kind
+from runnerscale.apiserver.plain_values import whole_number
 from runnerscale.apiserver.record import Record
 from runnerscale.apiserver.selectors import Match, combined, parse_fields, parse_labels
 from runnerscale.apiserver.store import Store
@@ -216,11 +217,12 @@ def parse_version(text: str) -> int:
     Raises:
         ApiFailure: 400, no number.
     """
-    if not text.isdigit():
+    number = whole_number(text)
+    if number is None:
         raise bad_request(
             f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         )
-    return int(text)
+    return number
 
 
 def _check_match(match: str, asked: str) -> None:
@@ -252,7 +254,7 @@ def _read_token(token: str) -> tuple[int, tuple[str, str]]:
         raw = msgspec.json.decode(base64.urlsafe_b64decode(padded))
         namespace, name = raw["start"]
         return int(raw["rv"]), (str(namespace), str(name))
-    except (ValueError, KeyError, TypeError, msgspec.DecodeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, msgspec.DecodeError):
         raise ApiFailure(
             400, "BadRequest", "continue key is not valid: the token is unreadable"
         ) from None

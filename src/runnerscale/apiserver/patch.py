@@ -8,11 +8,19 @@ so it is refused for them, as Kubernetes does.
 from copy import deepcopy
 from typing import Any
 
-from runnerscale.apiserver.failures import ApiFailure, bad_request, unprocessable_patch
+from runnerscale.apiserver.failures import (
+    BODY_BYTES_MAX,
+    ApiFailure,
+    bad_request,
+    too_large,
+    unprocessable_patch,
+)
+from runnerscale.apiserver.record import encode_json
 
 Json = dict[str, Any]
 
 OPERATIONS_MAX = 10_000  # as Kubernetes
+COPIED_BYTES_MAX = BODY_BYTES_MAX  # by all copies of a patch: a few dozen can double endlessly
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -46,10 +54,15 @@ def json_patch(target: Json, operations: Any) -> Json:
             f" {OPERATIONS_MAX}, got {len(operations)}",
         )
     document: Any = deepcopy(target)
+    copied = 0
     for operation in operations:
         try:
+            if operation.get("op") == "copy":
+                copied += len(encode_json(_get(document, _pointer(operation["from"]))))
+                if copied > COPIED_BYTES_MAX:
+                    raise too_large()
             document = _operate(document, operation)
-        except (KeyError, IndexError, ValueError, TypeError) as error:
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
             raise unprocessable_patch(str(error)) from None
     if not isinstance(document, dict):
         raise unprocessable_patch("the document is no object any more")
