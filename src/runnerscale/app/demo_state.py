@@ -160,7 +160,7 @@ def summary_lines(summary: Summary) -> list[str]:
         ("queue to start, p95", f"{percentile(waits, 0.95):.2f} s"),
         ("parts up after", f"{summary.ready_s:.1f} s"),
         ("first job started", f"{summary.first_job_s:.1f} s later"),
-        ("all done after", f"{summary.wall_s:.1f} s in all"),
+        ("all done after", f"{summary.wall_s:.1f} s"),
         ("peak runners", str(summary.peak_runners)),
         ("runners left", str(left.runners)),
         ("pods, secrets, registrations left", f"{left.pods}, {left.secrets}, {left.registrations}"),

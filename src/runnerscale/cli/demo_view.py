@@ -78,9 +78,12 @@ def counts(state: DemoState) -> str:
     """One line: jobs by state, runners by phase."""
     pending = sum(r.alive and r.phase != "Running" for r in state.runners)
     running = sum(r.alive and r.phase == "Running" for r in state.runners)
+    skipped = state.count("skipped")
+    bad = state.done - state.count("succeeded") - skipped
     return (
         f"jobs: {state.count('queued', 'assigned')} waiting, {state.count('running')} running, "
-        f"{state.count('succeeded')} succeeded, {state.done - state.count('succeeded')} otherwise"
+        f"{state.count('succeeded')} succeeded, {bad} failed"
+        f"{f', {skipped} skipped' if skipped else ''}"
         f" | runners: {pending} Pending, {running} Running"
     )
 

@@ -106,3 +106,9 @@ def test_a_runner_that_is_finished_or_going_does_not_count() -> None:
     assert [row.alive for row in rows] == [True, True, False, False]
     assert "1 Pending, 1 Running" in counts(DemoState(0, (), rows))
     assert runner_cells(rows[2])[1] == "deleting"
+
+
+def test_a_skipped_job_is_not_counted_among_those_that_failed() -> None:
+    jobs = (JOB, replace(JOB, state="skipped"))
+    assert "1 succeeded, 0 failed, 1 skipped |" in counts(DemoState(0, jobs))
+    assert "1 succeeded, 1 failed |" in counts(DemoState(0, (JOB, replace(JOB, state="cancelled"))))
