@@ -34,6 +34,7 @@ from runnerscale.controllers.ephemeral_runner import controller as runner_contro
 from runnerscale.controllers.ephemeral_runner_set import controller as set_controller
 from runnerscale.controllers.metrics import ControllerMetrics
 from runnerscale.controllers.reporting import Reporter
+from runnerscale.controllers.unreadable import report_unreadable
 from runnerscale.core.clock import Clock, SystemClock
 from runnerscale.core.randomness import Random, hex_text, system_random
 from runnerscale.credentials.clients import ClientCache
@@ -145,6 +146,8 @@ class Manager:
             **more,
         )
         self._informers.append(informer)
+        if resource is not EPHEMERAL_RUNNERS:  # its reconciler tells more
+            report_unreadable(informer, self._reporter)
         return informer
 
     def _controller(
