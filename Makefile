@@ -41,7 +41,7 @@ test: $(VENV)/.dev ## everything that needs no Go toolchain
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(if $(K),-k '$(K)') $(ARGS)
 
 .PHONY: quick
-quick: $(VENV)/.dev ## unit and plan tests only: seconds (K=word picks)
+quick: $(VENV)/.dev ## unit and plan tests only: a minute or two; with K=word seconds
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile tests/unit tests/plan $(if $(K),-k '$(K)')
 
 .PHONY: system

@@ -70,7 +70,8 @@ def demo(
         Never more runners than this.
     fault
         NAME@SECONDS: break something so long after the jobs were queued; NAME@xN: at N random
-        instants while jobs run. May be given several times; `--fault list` tells the names.
+        instants while jobs run. May be given several times; `--fault list` tells the names. Give
+        it enough --jobs that some are left while the trouble lasts.
     keep
         Leave everything running at the end until Ctrl-C; prints KUBECONFIG, GitHub's and metrics
         addresses.
