@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runnerscale.api.conditions import __dict__ as conditions
+from runnerscale.api import conditions
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Reason
 from runnerscale.app.demo_faults import FAULTS
@@ -140,7 +140,9 @@ def test_every_reason_has_its_heading_and_no_heading_is_without_one() -> None:
 
 def test_words_for_people_in_the_pages_are_those_of_the_code() -> None:
     known = {str(reason) for reason in Reason} | {str(phase) for phase in RunnerPhase}
-    known |= {value for value in conditions.values() if isinstance(value, str)} | KUBERNETES_WORDS
+    known |= {
+        value for value in vars(conditions).values() if isinstance(value, str)
+    } | KUBERNETES_WORDS
     pages = [ROOT / "docs" / "runner-life.md", ROOT / "docs" / "troubleshooting.md"]
     words = {word for page in pages for word in quoted(page)}
     camel = {word for word in words if re.fullmatch(r"[A-Z][a-z]+\w*", word)}
