@@ -31,6 +31,7 @@ from runnerscale.kube.builtin import CONFIG_MAPS, SECRETS
 from runnerscale.kube.client import Client
 from runnerscale.kube.errors import (
     ApiError,
+    BadRequest,
     Forbidden,
     KubeError,
     NotFound,
@@ -254,6 +255,8 @@ def _translated(error: ApiError, what: str, missing: Reason) -> KubeError | Plac
     """Trouble, if the server said something about the thing; else the error itself."""
     if isinstance(error, NotFound):
         return trouble(missing, f"{what} (it does not exist)")
+    if isinstance(error, BadRequest):  # nothing can have the name that somebody wrote down
+        return trouble(missing, f"{what} ({error.message})")
     if isinstance(error, Forbidden):
         return trouble(Reason.RIGHTS_MISSING, f"{what}: {error.message}")
     return error

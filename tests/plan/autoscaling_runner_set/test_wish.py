@@ -63,6 +63,14 @@ def test_limits_below_zero_are_no_limits() -> None:
     assert reasons(wish(minRunners=-1)) == ["SpecInvalid"]
 
 
+def test_more_runners_than_a_listener_counts_are_no_limit() -> None:
+    assert wish(minRunners=0, maxRunners=2**31 - 1).limits == Limits(0, 2**31 - 1)
+    found = wish(maxRunners=2**31)  # the CRD takes it; a listener told so would not start
+    assert found.limits is None
+    assert reasons(found) == ["SpecInvalid"]
+    assert "2147483648" in found.troubles[0].happened
+
+
 @pytest.mark.parametrize("url", ["", "github.com/org", "https://github.com", "https://h/a/b/c"])
 def test_an_unreadable_url_is_no_place(url: str) -> None:
     found = wish(githubConfigUrl=url)

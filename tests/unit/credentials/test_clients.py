@@ -18,7 +18,7 @@ from runnerscale.credentials.place import (
     Proxy,
     ProxyServer,
 )
-from runnerscale.kube.errors import Forbidden, ServerFault, Unreachable
+from runnerscale.kube.errors import BadRequest, Forbidden, ServerFault, Unreachable
 from runnerscale.scaleset.errors import CredentialsRefused, InvalidConfigUrl
 from runnerscale.scaleset.proxy import ProxyRules
 from tests.unit.credentials.cluster import PLACE, World
@@ -342,6 +342,16 @@ async def test_unusable_certificates_are_told_by_config_map_and_key(
     reason, happened = await reason_of(world, WITH_CA)
     assert reason == Reason.CERTIFICATE_INVALID
     assert said in happened and '"ns/roots"' in happened
+
+
+async def test_a_name_that_no_secret_can_have_is_told_as_a_missing_secret() -> None:
+    # Before, the pass failed for ever and the runner set said nothing.
+    world = World()
+    why = BadRequest(400, "BadRequest", "'../x' cannot be the name of a Secret")
+    world.cluster.objects["secrets", "github"] = why
+    reason, happened = await reason_of(world, PLACE)
+    assert reason == Reason.CREDENTIALS_MISSING
+    assert "cannot be the name of a Secret" in happened
 
 
 async def test_a_missing_right_is_told_as_such() -> None:

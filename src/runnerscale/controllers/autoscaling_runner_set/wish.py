@@ -118,6 +118,10 @@ def _limits(
     if low < 0 or high < 0:
         complain(Reason.SPEC_INVALID, f"minRunners {low} or maxRunners {high} is below 0")
         return None
+    if high > MAX_RUNNERS_UNLIMITED:  # the listener would refuse to start
+        what = f"maxRunners {high} is more than {MAX_RUNNERS_UNLIMITED}; leave it out for no limit"
+        complain(Reason.SPEC_INVALID, what)
+        return None
     if low > high:
         what = f'MinRunners "{low}" cannot be greater than MaxRunners "{high}"'
         complain(Reason.MIN_ABOVE_MAX, what)
