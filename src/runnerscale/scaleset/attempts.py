@@ -48,12 +48,21 @@ class Repeat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a call is made. `queued` False: it takes no place at the host (the long poll)."""
+    """How a call is made. `queued` False: it takes no place at the host (the long poll).
+
+    `quiet_max_s`: where GitHub asks for a longer pause, the caller is told at once instead of
+    being kept waiting; None: it is waited for as far as the deadline allows.
+    """
 
     urgency: int = FRESH_DEMAND
     repeat: Repeat = Repeat.FREELY
     queued: bool = True
     attempt_s: float | None = None
+    quiet_max_s: float | None = None
+
+    def is_too_long(self, hush_s: float) -> bool:
+        """Whether the caller wants to know of a pause of that length."""
+        return self.quiet_max_s is not None and hush_s > self.quiet_max_s
 
 
 USUAL = Manner()
@@ -123,7 +132,7 @@ class Attempts:
         host = _host(course.request.url)
         pause = self._limits.pause(host, self._credential)
         while not course.deadline.passed:
-            if not await pause.passed(
+            if course.manner.is_too_long(pause.left_s()) or not await pause.passed(
                 course.deadline, self._random, spread_s=self._policy.spread_s
             ):
                 raise self._failure(course, hushed_s=pause.left_s())
@@ -170,6 +179,7 @@ class Attempts:
             pause.extend(outcome.hush_s)
         harm = course.sent and course.manner.repeat is Repeat.UNSENT
         spent = course.attempts > self._policy.retries_max
+        spent = spent or course.manner.is_too_long(outcome.hush_s or 0.0)
         if not outcome.again or harm or spent or outcome.wait_s > course.deadline.left_s():
             raise self._failure(course)
         log.info(

@@ -50,7 +50,9 @@ CLOSE_S = 10.0  # the pod's grace period must suffice for much more (weakness W1
 ABANDON_S = 5.0  # for an answer that nobody waits for, so that its session can be undone
 
 _EXPIRED = "message queue token expired"
-POLL = Manner(queued=False, attempt_s=POLL_ATTEMPT_S)
+# Who polls holds the whole queue: a pause that GitHub asks for is his to wait and to tell.
+POLL_QUIET_S = 5.0
+POLL = Manner(queued=False, attempt_s=POLL_ATTEMPT_S, quiet_max_s=POLL_QUIET_S)
 _LOST = {404: SessionLost, 409: SessionLost, 410: SessionLost}
 
 

@@ -14,6 +14,7 @@ from runnerscale.scaleset.errors import (
     BadAnswer,
     CredentialsRefused,
     QueueTokenExpired,
+    RateLimited,
     Refused,
     ScaleSetError,
     ScaleSetNotFound,
@@ -552,6 +553,27 @@ async def test_poll_and_acknowledge_are_tried_again() -> None:
             with pytest.raises(Unavailable, match=r"giving up after 2 attempt\(s\)"):
                 await call
     assert len(queue.of("poll")) == len(queue.of("acknowledge")) == 2
+
+
+async def test_a_poll_tells_of_a_long_pause_and_does_not_wait_for_it() -> None:
+    # The demo's listener stood still for 45 s and told nobody why.
+    queue = Queue(poll=in_turn(reply(429, retry_after="45"), EMPTY))
+    async with session_at(queue) as session:
+        with pytest.raises(RateLimited) as caught:
+            await session.poll(0, 1)
+        assert caught.value.answer.retry_after_s == 45.0
+        # Whoever asks again at once is told the same, and GitHub is left alone.
+        with pytest.raises(RateLimited) as again:
+            await session.poll(0, 1)
+        assert 40 < (again.value.answer.retry_after_s or 0) <= 45
+        assert len(queue.of("poll")) == 1
+
+
+async def test_a_poll_waits_for_a_short_pause() -> None:
+    queue = Queue(poll=in_turn(reply(429, retry_after="2"), EMPTY))
+    async with session_at(queue) as session:
+        assert await session.poll(0, 1) is None
+        assert len(queue.of("poll")) == 2
 
 
 async def test_poll_and_acknowledge_renew_the_token_together() -> None:
