@@ -72,6 +72,8 @@ DELETION_FAILING_SINCE = "runnerscale.dev/deletion-failing-since"
 RUNNER_SPEC_HASH = "runnerscale.dev/runner-spec-hash"
 # On the listener's pod: how often in a row it ended soon after its start, and how it ended.
 LISTENER_RESTARTS = "runnerscale.dev/restarts"
+# On the listener's pod: the uid of the ServiceAccount whose token it has.
+LISTENER_ACCOUNT_UID = "runnerscale.dev/service-account-uid"
 LISTENER_LAST_TERMINATION = "runnerscale.dev/last-termination"
 
 # Finalizers

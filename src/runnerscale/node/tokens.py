@@ -1,7 +1,9 @@
 """Service-account tokens for pods: asked for once per account, renewed well before they expire.
 
 All pods of an account share one token, as they share its rights; a burst of a hundred runners
-costs one TokenRequest. Writing a token where a pod sees it is `preparation.py`.
+costs one TokenRequest. An account that was deleted and made again under its name is another one,
+and the tokens of the first are worth nothing: its uid is looked at before a token is given out.
+Writing a token where a pod sees it is `preparation.py`.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ import msgspec
 
 from runnerscale.core.clock import Clock
 from runnerscale.core.secret import SecretText
+from runnerscale.kube.builtin import SERVICE_ACCOUNTS
 from runnerscale.node.node_client import NodeClient
 
 RENEW_AT = 0.8  # of its life, as kubelet does
@@ -34,6 +37,8 @@ class Token:
 class _Slot:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     token: Token | None = None
+    account_uid: str = ""  # whose token it is
+    looked_at_s: float = float("-inf")  # when the latest look at the account began
 
 
 class Tokens:
@@ -52,7 +57,14 @@ class Tokens:
             KubeError: none could be had.
         """
         slot = self._slots.setdefault((namespace, account, lifetime_s), _Slot())
+        asked_s = self._clock.monotonic_s()
         async with slot.lock:  # one call per account at a time; others wait for its answer
+            if slot.looked_at_s < asked_s:  # a look that began after we asked is good enough
+                began_s = self._clock.monotonic_s()
+                found = await self._client.get(SERVICE_ACCOUNTS, namespace, account)
+                if found.metadata.uid != slot.account_uid:
+                    slot.account_uid, slot.token = found.metadata.uid or "", None
+                slot.looked_at_s = began_s
             now_s = self._clock.now_s()
             if slot.token is None or now_s >= slot.token.renew_at_s:
                 text = await self._client.create_token(namespace, account, expiration_s=lifetime_s)

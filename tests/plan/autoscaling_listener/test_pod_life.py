@@ -5,8 +5,10 @@ import base64
 import pytest
 
 from runnerscale.api import labels as keys
+from runnerscale.controllers.autoscaling_listener import pod
+from runnerscale.controllers.autoscaling_listener.snapshot import Child
 from runnerscale.core.clock import format_time
-from runnerscale.kube.builtin import PODS
+from runnerscale.kube.builtin import PODS, SERVICE_ACCOUNTS
 from runnerscale.kube.errors import Forbidden, KubeError, Unreachable
 from tests.plan.autoscaling_listener.world import HOME, NAME, World
 
@@ -44,6 +46,40 @@ async def test_a_pod_deleted_by_hand_is_made_again_as_it_was() -> None:
     await world.settle()
     assert world.pod["spec"] == spec
     assert world.pod["metadata"]["uid"] != uid
+
+
+async def test_a_pod_whose_account_was_made_again_is_replaced() -> None:
+    # Its token is the old account's: every call with it is a 401.
+    world = await running_world()
+    uid, account = world.pod["metadata"]["uid"], world.service_account["metadata"]["uid"]
+    assert world.pod["metadata"]["annotations"][keys.LISTENER_ACCOUNT_UID] == account
+    world.api.drop(SERVICE_ACCOUNTS, HOME, NAME)
+    await world.settle()
+    assert world.service_account["metadata"]["uid"] != account
+    if world.pod["metadata"]["uid"] == uid:  # it is given its grace period
+        assert world.pod["metadata"]["deletionTimestamp"]
+        world.pod_gone()
+        await world.settle()
+    assert world.pod["metadata"]["uid"] != uid
+    made = world.pod["metadata"]["annotations"][keys.LISTENER_ACCOUNT_UID]
+    assert made == world.service_account["metadata"]["uid"]
+    world.run_pod()
+    await world.settle()  # and there it stays
+
+
+@pytest.mark.parametrize(("account_s", "lost"), [(0, False), (10, False), (11, True)])
+async def test_a_pod_that_does_not_name_its_account_is_judged_by_age(
+    account_s: float, lost: bool
+) -> None:
+    world = await running_world()
+    seen = world.reconciler.observe(f"{HOME}/{NAME}")
+    assert seen is not None and seen.pod is not None
+    seen.pod.metadata.annotations = {}
+    seen.pod.metadata.creation_timestamp = format_time(10)
+    account = seen.child(Child.SERVICE_ACCOUNT)
+    assert account is not None
+    account.metadata.creation_timestamp = format_time(account_s)
+    assert pod.has_lost_its_account(seen, seen.pod) is lost
 
 
 @pytest.mark.behaviour("C1 T88")

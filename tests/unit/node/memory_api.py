@@ -53,6 +53,9 @@ class MemoryApi:
         """A pod in namespace jobs with one container of image demo:1."""
         containers = [{"name": "runner", "image": "demo:1"}]
         body: Json = {"restartPolicy": "Never", "containers": containers, **spec}
+        account = ("serviceaccounts", "jobs", spec.get("serviceAccountName", "default"))
+        if account not in self._objects:  # a pod without one would not have been created
+            self.put(*account, {})
         if node:
             body["nodeName"] = node
         return self.put("pods", "jobs", name, {"spec": body, "status": {"phase": "Pending"}})

@@ -328,6 +328,27 @@ def test_a_missing_secret_keeps_the_pod_waiting_with_an_event(play: Play) -> Non
     play(story)
 
 
+def test_an_account_made_again_under_its_name_gets_its_own_token(play: Play) -> None:
+    # Found with a listener whose runner set was deleted and made again at once: with the token
+    # of the account before, each of its calls was answered 401 for the better part of an hour.
+    async def story(world: World, _agent: NodeAgent) -> None:
+        def token_of(pod: Any) -> Any:
+            return (world.machine.pods[pod.spec.pod.uid].volumes["runnerscale-api-access"] or {})[
+                "token"
+            ]
+
+        world.api.add_pod("one")
+        assert token_of(await world.running("one")) == b"token-default-1"
+        world.api.drop("serviceaccounts", "jobs", "default")
+        world.api.put("serviceaccounts", "jobs", "default", {})
+        world.api.add_pod("two")
+        world.api.add_pod("three")
+        assert token_of(await world.running("two")) == b"token-default-2"
+        assert token_of(await world.running("three")) == b"token-default-2"
+
+    play(story)
+
+
 def test_a_token_is_shared_by_an_account_and_renewed_before_it_expires(play: Play) -> None:
     async def story(world: World, _agent: NodeAgent) -> None:
         world.api.add_pod("one")

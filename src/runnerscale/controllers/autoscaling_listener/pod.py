@@ -20,6 +20,7 @@ from runnerscale.api.values import PodTemplate, as_body, read
 from runnerscale.controllers.autoscaling_listener import config_secret, identity, proxy_secret
 from runnerscale.controllers.autoscaling_listener.snapshot import Child, Ended, Snapshot
 from runnerscale.controllers.autoscaling_listener.template import CONTAINER, merged
+from runnerscale.core.clock import parse_time
 from runnerscale.kube.builtin import Pod
 from runnerscale.kube.objects import Body
 from runnerscale.kube.patching import controller_reference
@@ -57,7 +58,8 @@ def desired(seen: Snapshot, *, integrity: str) -> Body:
     template = _template(seen)
     pod = _bare(seen)
     memory = _memory(seen)
-    pod["metadata"]["annotations"] = {keys.INTEGRITY_HASH: integrity, **memory}
+    account = {keys.LISTENER_ACCOUNT_UID: _account_uid(seen)}
+    pod["metadata"]["annotations"] = {keys.INTEGRITY_HASH: integrity, **memory, **account}
     return merged(pod, template) if template is not None else pod
 
 
@@ -99,6 +101,28 @@ def is_other(seen: Snapshot, pod: Pod, wished: str) -> bool:
     image = next((c.image for c in _containers(pod) if c.name == CONTAINER), None)
     wished_image: str = desired(seen, integrity="")["spec"]["containers"][0]["image"]
     return image != wished_image
+
+
+def has_lost_its_account(seen: Snapshot, pod: Pod) -> bool:
+    """Whether its ServiceAccount was deleted and made again since.
+
+    The name is the same, the account is not: every call with the pod's token ends as 401, until
+    a kubelet renews it in an hour or so.
+    """
+    account = seen.child(Child.SERVICE_ACCOUNT)
+    if account is None:
+        return False
+    uid = (pod.metadata.annotations or {}).get(keys.LISTENER_ACCOUNT_UID)
+    if uid is not None:
+        return uid != account.metadata.uid
+    # A pod of ARC's, or of an earlier version of ours: the times tell, in whole seconds.
+    born, made = account.metadata.creation_timestamp, pod.metadata.creation_timestamp
+    return bool(born and made) and parse_time(born or "") > parse_time(made or "")
+
+
+def _account_uid(seen: Snapshot) -> str:
+    account = seen.child(Child.SERVICE_ACCOUNT)
+    return (account.metadata.uid or "") if account is not None else ""
 
 
 def reloads(seen: Snapshot, pod: Mapping[str, Any]) -> bool:

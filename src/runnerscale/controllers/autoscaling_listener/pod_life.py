@@ -89,6 +89,8 @@ def _kept(seen: Snapshot, found: Pod) -> Stage[Action]:
     end = ends.end_of(found)
     if end is not None:
         return _restarted(seen, found, end)
+    if pod.has_lost_its_account(seen, found):
+        return Stage((Remove(Child.POD, uid),))
     wished = pod.integrity(seen)
     if wished is not None and pod.is_other(seen, found, wished):
         # What it remembers of crashes is about the configuration that it leaves behind.
