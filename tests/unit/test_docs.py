@@ -125,6 +125,14 @@ def test_every_fault_of_the_demo_that_is_named_exists(page: Path) -> None:
     assert [name for name in used if name not in names] == []
 
 
+def test_every_fault_of_the_demo_has_its_row_with_the_reason_that_is_expected() -> None:
+    text = (ROOT / "docs" / "faults.md").read_text()
+    rows = dict(re.findall(r"^\| `.*--fault ([\w-]+)@[^`]*` \| (.*)$", text, flags=re.MULTILINE))
+    for fault in FAULTS:
+        words = rows[fault.name].split(" | ")[1]
+        assert words.startswith(f"`{fault.reason}`" if fault.reason else "none"), fault.name
+
+
 def test_the_page_of_the_pretended_github_lists_its_presets() -> None:
     part = (ROOT / "docs" / "fake-github.md").read_text().partition("\n## Faults\n")[2]
     rows = [line.split("|")[1] for line in part.splitlines() if line.startswith("| `")]
