@@ -28,6 +28,10 @@ NAMES = (
 ADDRESSES = ("127.0.0.1", "::1")
 
 
+class UnusableFile(Exception):
+    """A file of the data folder is there, and not what it should be; the text names it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Certificates:
     """Where the files are, and the CA as text."""
@@ -48,15 +52,13 @@ def ensure_certificates(folder: Path, *, now_s: float) -> Certificates:
 
     Raises:
         OSError: the folder cannot be written.
+        UnusableFile: a file in it was damaged.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     ca_path, ca_key_path = folder / "ca.crt", folder / "ca.key"
     now = datetime.fromtimestamp(now_s, UTC)
     if ca_path.exists() and ca_key_path.exists():
-        ca = x509.load_pem_x509_certificate(ca_path.read_bytes())
-        loaded = serialization.load_pem_private_key(ca_key_path.read_bytes(), None)
-        assert isinstance(loaded, ec.EllipticCurvePrivateKey)
-        ca_key = loaded
+        ca, ca_key = _read_ca(ca_path, ca_key_path)
     else:
         ca_key = ec.generate_private_key(ec.SECP256R1())
         ca = _make_ca(ca_key, now)
@@ -69,6 +71,20 @@ def ensure_certificates(folder: Path, *, now_s: float) -> Certificates:
         _write(key_path, _key_pem(key), secret=True)
         _write(certificate, made.public_bytes(serialization.Encoding.PEM), secret=False)
     return Certificates(ca_path.read_text(), certificate, key_path)
+
+
+def _read_ca(path: Path, key_path: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    try:
+        ca = x509.load_pem_x509_certificate(path.read_bytes())
+    except ValueError:
+        raise UnusableFile(f"{path} holds no certificate") from None
+    try:
+        key = serialization.load_pem_private_key(key_path.read_bytes(), None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise UnusableFile(f"{key_path} holds no key of ours")
+    return ca, key
 
 
 def _still_good(path: Path, ca: x509.Certificate, now: datetime) -> bool:

@@ -14,10 +14,12 @@ import msgspec
 import yaml
 
 from runnerscale.apiserver.authentication import Identity
-from runnerscale.apiserver.certificates import write_secret_file
+from runnerscale.apiserver.certificates import UnusableFile, write_secret_file
 from runnerscale.core.secret import SecretText
 
 Json = dict[str, Any]
+
+KEY_LENGTH_MIN = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,14 @@ def ensure_identities(path: Path, wanted: Sequence[IdentityRequest]) -> list[Ide
 
     Raises:
         OSError: the file cannot be read or written.
+        UnusableFile: it was damaged.
     """
     tokens: dict[str, str] = {}
     if path.exists():
-        tokens = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        try:
+            tokens = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        except (ValueError, RecursionError):  # msgspec's errors and those of UTF-8
+            raise UnusableFile(f"{path} does not hold the tokens of the identities") from None
     missing = [request.name for request in wanted if request.name not in tokens]
     if missing:
         tokens |= {name: secrets.token_urlsafe(32) for name in missing}
@@ -50,11 +56,18 @@ def ensure_signing_key(path: Path) -> SecretText:
 
     Raises:
         OSError: the file cannot be read or written.
+        UnusableFile: it was damaged.
     """
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_secret_file(path, secrets.token_hex(32).encode())
-    return SecretText(path.read_text().strip())
+    try:
+        key = path.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError:
+        key = ""
+    if len(key) < KEY_LENGTH_MIN:  # with an empty key anybody could sign
+        raise UnusableFile(f"{path} holds no signing key")
+    return SecretText(key)
 
 
 def kubeconfig_of(identity: Identity, *, server: str, ca_pem: str, namespace: str) -> Json:

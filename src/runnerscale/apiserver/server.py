@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from runnerscale.apiserver.admission import Admission, Hook, bootstrap_objects
 from runnerscale.apiserver.authentication import Authenticator, Identity
 from runnerscale.apiserver.builtin_kinds import builtin_kinds
-from runnerscale.apiserver.certificates import ensure_certificates
+from runnerscale.apiserver.certificates import UnusableFile, ensure_certificates
 from runnerscale.apiserver.control import FaultControl
 from runnerscale.apiserver.credentials import (
     IdentityRequest,
@@ -316,6 +316,8 @@ async def run_api_server(options: ApiServerOptions, *, clock: Clock, random: Ran
             f"{folder}: the data folder cannot be used ({error.strerror});"
             " choose a folder that this user may write to"
         ) from None
+    except UnusableFile as error:
+        raise CannotServe(f"{error}; restore it, or delete it and a new one is made") from None
     store = open_sqlite_store(folder / "objects.sqlite")
     server = ApiServer(
         store,

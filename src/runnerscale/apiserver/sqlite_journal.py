@@ -18,6 +18,7 @@ from runnerscale.apiserver.store import Row, Store, StoreError
 
 SCHEMA_VERSION = 1
 ROWS_PER_COMMIT_MAX = 2000
+UNUSABLE = "this is not a usable database ({}); move it away or choose another data folder"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -168,19 +169,21 @@ def _prepare(db: sqlite3.Connection, path: Path) -> int:
         for statement in _SCHEMA.split(";"):
             db.execute(statement)
         meta = dict(db.execute("SELECT key, value FROM meta"))
-        found = int(meta.get("schema", SCHEMA_VERSION))
+        found, version = int(meta.get("schema", SCHEMA_VERSION)), int(meta.get("version", 0))
         if found <= SCHEMA_VERSION:
             db.execute("INSERT OR REPLACE INTO meta VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
         db.execute("COMMIT")
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {_explained(error)}") from None
+    except (ValueError, TypeError):
+        raise StoreError(f"{path}: {UNUSABLE.format('its version is no number')}") from None
     if found > SCHEMA_VERSION:
         raise StoreError(
             f"{path}: the database was written by a newer version of runnerscale"
             f" (its layout is {found}, this one knows up to {SCHEMA_VERSION});"
             " use that version, or another data folder"
         )
-    return int(meta.get("version", 0))
+    return version
 
 
 def _explained(error: sqlite3.Error) -> str:
@@ -188,7 +191,7 @@ def _explained(error: sqlite3.Error) -> str:
     if "locked" in text:
         return "the database is in use by another API server; stop that one first"
     if "not a database" in text or "malformed" in text:
-        return f"this is not a usable database ({text}); move it away or choose another data folder"
+        return UNUSABLE.format(text)
     if "readonly" in text or "read-only" in text:
         return "the database is read-only; choose a folder that this user may write to"
     return f"the database cannot be used ({text})"

@@ -140,10 +140,7 @@ class Store:
         if table is None:
             table = self._tables[resource] = Table(resource, self.version)
             for row in self._loaded.pop(resource, ()):
-                assert row.data is not None
-                self._index(
-                    table, Record.stored(row.key, row.version, row.data, dict(selectable or {}))
-                )
+                self._index(table, _stored(row, dict(selectable or {})))
         return table
 
     def put(
@@ -268,3 +265,14 @@ class MemoryStore(Store):
     def __init__(self) -> None:
         """Empty."""
         super().__init__(NoJournal())
+
+
+def _stored(row: Row, selectable: dict[str, str]) -> Record:
+    assert row.data is not None
+    try:
+        return Record.stored(row.key, row.version, row.data, selectable)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        what = "/".join(row.key)
+        raise StoreError(
+            f"the stored object {what} is damaged; restore the database, or choose another folder"
+        ) from None

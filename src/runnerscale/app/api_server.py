@@ -10,6 +10,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter
 
 from runnerscale.api.crds import crd_documents
+from runnerscale.apiserver.certificates import write_secret_file
 from runnerscale.apiserver.credentials import IdentityRequest
 from runnerscale.apiserver.handler import Served
 from runnerscale.apiserver.server import ApiServerOptions, CannotServe, run_api_server
@@ -30,6 +31,7 @@ IDENTITIES = (
     IdentityRequest(CONTROLLER),
     IdentityRequest(NODE),
 )
+TOKEN_LENGTH_MIN = 16
 USERS_MAX = 50  # more than that share one series
 
 
@@ -47,13 +49,18 @@ def ensure_token(path: Path) -> SecretText:
     try:
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.touch(mode=0o600)
-            path.write_text(secrets.token_urlsafe(32))
-        return SecretText(path.read_text().strip())
+            write_secret_file(path, secrets.token_urlsafe(32).encode())
+        token = path.read_text(encoding="ascii").strip()
     except OSError as error:
         raise Problem(
             f"the token file {path} cannot be used: {error.strerror}", "Choose a writable folder"
         ) from error
+    except UnicodeDecodeError:
+        token = ""
+    if len(token) < TOKEN_LENGTH_MIN or not token.isprintable():
+        # An empty one would let everybody in.
+        raise Problem(f"the file {path} holds no token", "Delete it; a new one is made")
+    return SecretText(token)
 
 
 class RequestCounter:

@@ -9,10 +9,11 @@ import traceback
 from collections.abc import Callable
 
 from runnerscale.app.problem import FAILURE, Problem
-from runnerscale.kube.errors import KubeError
+from runnerscale.kube.errors import ConfigError, KubeError
 from runnerscale.scaleset.errors import ScaleSetError
 
 INTERRUPTED = 130
+UNUSABLE_API = "the Kubernetes API cannot be used"
 
 
 def guarded(command: str, work: Callable[[], int], *, debug: bool) -> int:
@@ -27,6 +28,7 @@ def guarded(command: str, work: Callable[[], int], *, debug: bool) -> int:
         if debug:
             traceback.print_exc()
         code, text = sentence(error)
+        text = _shown(text)
         print(f"{command}: {text}" if not text.startswith(command) else text, file=sys.stderr)
         return code
 
@@ -37,12 +39,25 @@ def sentence(error: BaseException) -> tuple[int, str]:
         error = error.exceptions[0]
     if isinstance(error, Problem):
         return error.exit_code, str(error)
+    if isinstance(error, ConfigError):
+        said = str(error).rstrip(".")
+        return FAILURE, f"{UNUSABLE_API}: {said}. Correct it, or name another with --kubeconfig."
     if isinstance(error, KubeError):
-        return FAILURE, f"the Kubernetes API cannot be used: {error}"
+        return FAILURE, f"{UNUSABLE_API}: {error}"
     if isinstance(error, ScaleSetError):
         return FAILURE, f"GitHub cannot be used: {error}"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return FAILURE, f"{where}{error.strerror}. Check that it exists and may be used."
+    if isinstance(error, RecursionError):
+        return (
+            FAILURE,
+            "a file or answer is nested too deeply. Run again with --debug to see which.",
+        )
     kind = type(error).__name__
     return FAILURE, f"internal error ({kind}: {error}). Run again with --debug and report it."
+
+
+def _shown(text: str) -> str:
+    """On one line, and with nothing in it that a terminal would obey."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

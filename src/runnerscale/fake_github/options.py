@@ -4,6 +4,7 @@ One flat, frozen value, so that a test says `replace(Options(), session_life_s=5
 like a sentence. What faults there are, and when they strike, is not here: `presets.py`.
 """
 
+import math
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
@@ -151,6 +152,8 @@ class Options:
                 isinstance(value, int | float) and value < 0 and each.name != "clock_skew_s"
             ):
                 raise OptionsInvalid(f"{each.name} is {value}; it must be 0 or more")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise OptionsInvalid(f"{each.name} is {value}; it must be a number of seconds")
         if bool(self.certificate_file) != bool(self.key_file):
             raise OptionsInvalid("certificate_file and key_file go together; give both or none")
         if self.unknown_runner_removal_status not in (204, 404):

@@ -32,6 +32,19 @@ class Credentials(Protocol):
         ...
 
 
+def bearer(token: str, source: str) -> SecretText:
+    """The header's value.
+
+    Raises:
+        ConfigError: no header can hold it; `source` says where it is from.
+    """
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise ConfigError(
+            f"the token {source} has a line break, a blank or another character that no token has"
+        )
+    return SecretText(f"Bearer {token}")
+
+
 class Anonymous:
     """No token: a client certificate, or a server that asks for none."""
 
@@ -47,8 +60,12 @@ class StaticToken:
     """A token written in the kubeconfig."""
 
     def __init__(self, token: SecretText) -> None:
-        """Use `token` for ever."""
-        self._header = SecretText(f"Bearer {token.reveal()}")
+        """Use `token` for ever.
+
+        Raises:
+            ConfigError: no header can hold it.
+        """
+        self._header = bearer(token.reveal().strip(), "in the kubeconfig")
 
     async def authorization(self) -> SecretText | None:
         """The header."""
@@ -105,7 +122,7 @@ class TokenFile:
             if self._header is not None:
                 return self._header
             raise ConfigError(f"the token file {self._path} is empty")
-        self._header = SecretText(f"Bearer {token}")
+        self._header = bearer(token, f"in {self._path}")
         self._read_s = now_s
         return self._header
 

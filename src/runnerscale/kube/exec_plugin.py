@@ -16,6 +16,7 @@ import msgspec
 
 from runnerscale.core.clock import Clock, parse_time
 from runnerscale.core.secret import SecretText
+from runnerscale.kube.credentials import bearer
 from runnerscale.kube.errors import ConfigError
 from runnerscale.kube.pem import ClientCertificate
 
@@ -115,7 +116,7 @@ def decode_issued(plugin: ExecPlugin, output: bytes) -> Issued:
     if status.client_certificate_data and status.client_key_data:
         key = SecretText(status.client_key_data)
         certificate = ClientCertificate(status.client_certificate_data, key)
-    token = SecretText(f"Bearer {status.token}") if status.token else None
+    token = bearer(status.token.strip(), "of the exec plugin") if status.token else None
     if token is None and certificate is None:
         raise ConfigError(
             f"exec plugin {plugin.command} gave neither a token nor a certificate with its key"

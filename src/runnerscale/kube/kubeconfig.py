@@ -8,6 +8,7 @@ import binascii
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -122,13 +123,13 @@ def _parse(path: Path) -> _File:
         raise ConfigError(f"kubeconfig {path} is larger than {BYTES_MAX} bytes")
     try:
         document = yaml.load(text, Loader=_Loader)  # noqa: S506 - one of the two safe loaders
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         at = f" (line {line + 1})" if line is not None else ""
         raise ConfigError(f"kubeconfig {path} is not YAML{at}") from None
     try:
         return msgspec.convert(document, _File)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise ConfigError(f"kubeconfig {path}: {error}") from None
 
 
@@ -154,8 +155,11 @@ def _config(path: Path, found: _NamedCluster, context: _Context, login: Login) -
     about = f"kubeconfig {path}: cluster {found.name!r}"
     if not cluster.server.startswith(("https://", "http://")):
         raise ConfigError(f"{about} needs a server URL that begins with https:// or http://")
+    _check_address(cluster.server, f"{about}: server")
     if cluster.proxy_url and not cluster.proxy_url.startswith(("http://", "https://")):
         raise ConfigError(f"{about}: only http:// and https:// are supported as proxy-url")
+    if cluster.proxy_url:
+        _check_address(cluster.proxy_url, f"{about}: proxy-url")
     has_ca = bool(cluster.certificate_authority or cluster.certificate_authority_data)
     if cluster.insecure_skip_tls_verify and has_ca:
         raise ConfigError(
@@ -171,6 +175,17 @@ def _config(path: Path, found: _NamedCluster, context: _Context, login: Login) -
         login=login,
         source=f"kubeconfig {path}",
     )
+
+
+def _check_address(url: str, about: str) -> None:
+    """Host and port can be read. The URL is not repeated: it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not (url.isascii() and url.isprintable() and " " not in url):
+        raise ConfigError(f"{about} is no address; write https://HOST:PORT")
 
 
 def _authority(path: Path, found: _NamedCluster) -> str:

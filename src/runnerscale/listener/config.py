@@ -137,6 +137,8 @@ def read_config(content: bytes) -> ListenerConfig:
         file = msgspec.convert(members, _File)
     except msgspec.MsgspecError as error:
         raise ConfigError(f"failed to decode config: {error}") from error
+    except RecursionError:
+        raise ConfigError("failed to decode config: the file is nested too deeply") from None
     if file.vault_type not in ("", VAULT_AZURE):
         raise ConfigError(f"unsupported vault type: {file.vault_type}")
     config = _config(file, _given_record(file, members))

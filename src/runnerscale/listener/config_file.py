@@ -8,6 +8,7 @@ working for the old place. What may be in the file: `config.py`.
 """
 
 import hashlib
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -30,8 +31,10 @@ def read_file(path: Path) -> bytes:
         ConfigError: it cannot be read, or is absurdly large.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(FILE_BYTES_MAX + 1)
+        # Without waiting: a pipe that nobody writes to would hold the process for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1) or b""
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
     if len(content) > FILE_BYTES_MAX:
