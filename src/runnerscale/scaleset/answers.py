@@ -43,6 +43,9 @@ class Session:
     statistics: Statistics | None
 
 
+EXPIRY_S_END = 1e12  # some 30,000 years: nothing that ends later is a moment
+
+
 def decode_statistics(fields: Fields | None) -> Statistics | None:
     """The numbers of a scale set, if they were sent."""
     if fields is None:
@@ -94,7 +97,11 @@ def jwt_expiry_s(token: SecretText) -> float:
     except (ValueError, binascii.Error, RecursionError):
         raise DecodeError("the admin token is not a JWT") from None
     expiry = claims.get("exp") if isinstance(claims, dict) else None
-    if isinstance(expiry, bool) or not isinstance(expiry, int | float):
+    if (
+        isinstance(expiry, bool)
+        or not isinstance(expiry, int | float)
+        or not abs(expiry) < EXPIRY_S_END  # also false for NaN
+    ):
         raise DecodeError("the admin token has no numeric exp")
     return float(expiry)
 

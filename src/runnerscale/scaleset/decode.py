@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 BOM = b"\xef\xbb\xbf"
 INT64_MAX = 2**63 - 1
+_HALF = re.compile("[\ud800-\udfff]")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
@@ -37,7 +38,7 @@ class Fields:
 
     def text(self, name: str) -> str:
         """A string; "" for null or absent."""
-        return self._of(name, str, "a string") or ""
+        return _whole(self._of(name, str, "a string") or "")
 
     def integer(self, name: str) -> int:
         """An integer without fraction or quotes; 0 for null or absent."""
@@ -88,7 +89,7 @@ class Fields:
         return tuple(
             ""
             if element is None
-            else element
+            else _whole(element)
             if isinstance(element, str)
             else self._refuse(name, "a list of strings")
             for element in self.array(name) or []
@@ -142,6 +143,14 @@ def parse_object(body: bytes) -> Fields:
     if not isinstance(value, dict):
         raise DecodeError("the body is not a JSON object")
     return Fields(value)
+
+
+def _whole(text: str) -> str:
+    """Half a character (`\\ud800` alone) as the replacement character, as Go reads it.
+
+    Kept as it is, no request, log line or patch could ever hold the text.
+    """
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
 
 
 def _no_constant(_: str) -> NoReturn:
