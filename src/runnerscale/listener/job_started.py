@@ -39,6 +39,7 @@ CONFLICT_BACKOFF = Backoff(first_s=0.01, cap_s=1.0)
 TROUBLE_BACKOFF = Backoff(first_s=0.2, cap_s=5.0)
 CALL_TIMEOUT_S = 10.0  # one request; three fit into the bound of an element
 OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+TEXT_MAX = 8192  # of a job's field; GitHub's own names are far shorter
 NAME_LENGTH_MAX = 253
 TRIES_MAX = 200  # a bound for the loop itself; the deadline ends it long before
 
@@ -161,7 +162,12 @@ def job_fields(event: JobEvent) -> dict[str, Any]:
         "jobWorkflowRef": event.job_workflow_ref,
         "workflowRunId": event.workflow_run_id,
     }
-    return {name: value for name, value in fields.items() if value}
+    return {name: _bounded(value) for name, value in fields.items() if value}
+
+
+def _bounded(value: str | int) -> str | int:
+    # An object that grows past what the API server stores could not be written any more at all.
+    return value[:TEXT_MAX] if isinstance(value, str) else value
 
 
 def answer_of(error: errors.KubeError) -> Answer:

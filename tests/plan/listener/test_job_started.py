@@ -52,6 +52,13 @@ def test_the_job_fields_are_those_of_the_message() -> None:
 
 
 @pytest.mark.behaviour("C2 T160")
+def test_a_name_of_a_megabyte_is_cut_so_that_the_runner_can_be_written_at_all() -> None:
+    fields = job_fields(replace(EVENT, job_display_name="n" * 1_000_000, job_workflow_ref="r" * 9))
+    assert fields["jobDisplayName"] == "n" * 8192
+    assert fields["jobWorkflowRef"] == "r" * 9
+    assert fields["jobId"] == EVENT.job_id
+
+
 def test_what_github_left_empty_is_left_out_except_the_repository() -> None:
     empty = JobEvent(kind=JobEventKind.STARTED, index=0, runner_name="runner-1")
     assert job_fields(empty) == {"jobRepositoryName": "/"}
