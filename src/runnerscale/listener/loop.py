@@ -396,18 +396,18 @@ class Listener:
                 self._metrics.job_completed(event)
 
     async def _acknowledge(self, session: SessionApi, message_id: int) -> None:
-        for attempt in range(ACKNOWLEDGE_TRIES_MAX):
+        for _ in range(ACKNOWLEDGE_TRIES_MAX):
             try:
                 async with asyncio.timeout(ACKNOWLEDGE_BOUND_S):
                     await session.acknowledge(message_id)
                 return
             except TimeoutError:
-                error: Exception = TimeoutError(f"no answer in {ACKNOWLEDGE_BOUND_S:.0f} s")
+                error: ScaleSetError = Unavailable(f"no answer in {ACKNOWLEDGE_BOUND_S:.0f} s")
             except ScaleSetError as caught:
                 if states.verdict(caught).needs_session:
                     raise
                 error = caught
-            await self._clock.sleep(states.PASSING.delay_s(attempt, self._random))
+            await self._wait_out(error)
         # It comes again with the next session and changes nothing then.
         log.error(
             "could not acknowledge a message",

@@ -25,7 +25,7 @@ from runnerscale.scaleset.answers import (
     decode_session,
     decode_session_id,
 )
-from runnerscale.scaleset.attempts import USUAL, Manner, Settled
+from runnerscale.scaleset.attempts import Manner, Settled
 from runnerscale.scaleset.decode import DecodeError
 from runnerscale.scaleset.errors import (
     BadAnswer,
@@ -51,8 +51,9 @@ ABANDON_S = 5.0  # for an answer that nobody waits for, so that its session can 
 
 _EXPIRED = "message queue token expired"
 # Who polls holds the whole queue: a pause that GitHub asks for is his to wait and to tell.
-POLL_QUIET_S = 5.0
-POLL = Manner(queued=False, attempt_s=POLL_ATTEMPT_S, quiet_max_s=POLL_QUIET_S)
+QUIET_MAX_S = 5.0
+POLL = Manner(queued=False, attempt_s=POLL_ATTEMPT_S, quiet_max_s=QUIET_MAX_S)
+ACKNOWLEDGE = Manner(quiet_max_s=QUIET_MAX_S)
 _LOST = {404: SessionLost, 409: SessionLost, 410: SessionLost}
 
 
@@ -154,7 +155,7 @@ class MessageSession:
 
         self._require_open()
         deadline = Deadline.after(self._service.clock, SESSION_CALL_S)
-        session, request, settled = await self._exchange(build, subject, USUAL, deadline)
+        session, request, settled = await self._exchange(build, subject, ACKNOWLEDGE, deadline)
         if settled.response.status == 204:
             return
         error = self._service.refusal(request, settled, subject)

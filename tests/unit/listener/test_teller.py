@@ -10,7 +10,9 @@ from runnerscale.api.listener_word import ListenerWord, decoded, encoded
 from runnerscale.api.reasons import Reason
 from runnerscale.kube.errors import Forbidden
 from runnerscale.scaleset.errors import (
+    Answer,
     CredentialsRefused,
+    RateLimited,
     ScaleSetNotFound,
     SessionLost,
     Unavailable,
@@ -52,6 +54,30 @@ def test_a_scale_set_that_is_gone_is_told_at_once(run_virtual: Run) -> None:
             await asyncio.sleep(1)
             word = on_the_set(this)
             assert word is not None and word.reason is Reason.SCALE_SET_GONE
+
+    run_virtual(scene())
+
+
+def test_a_pause_asked_for_at_the_acknowledgement_is_told_and_waited_for(
+    run_virtual: Run,
+) -> None:
+    # It was waited for in silence, and the message came again.
+    async def scene() -> None:
+        session = FakeSession()
+        session.replies.append(Message(1, Statistics(), ()))
+        asked = Answer(status=429, retry_after_s=45.0)
+        session.acknowledge_errors.append(RateLimited("429", asked))
+        this = world(session)
+        async with running(this):
+            await asyncio.sleep(40)
+            word = on_the_set(this)
+            assert word is not None and word.reason is Reason.GITHUB_RATE_LIMITED
+            acknowledged = [entry for entry in session.log if entry[0] == "acknowledge"]
+            assert len(acknowledged) == 1
+            await asyncio.sleep(60)  # until a poll has passed
+            acknowledged = [entry for entry in session.log if entry[0] == "acknowledge"]
+            assert len(acknowledged) == 2
+            assert on_the_set(this) is None
 
     run_virtual(scene())
 

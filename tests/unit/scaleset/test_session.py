@@ -555,18 +555,24 @@ async def test_poll_and_acknowledge_are_tried_again() -> None:
     assert len(queue.of("poll")) == len(queue.of("acknowledge")) == 2
 
 
-async def test_a_poll_tells_of_a_long_pause_and_does_not_wait_for_it() -> None:
+@pytest.mark.parametrize("kind", ["poll", "acknowledge"])
+async def test_a_long_pause_is_told_and_not_waited_for(kind: str) -> None:
     # The demo's listener stood still for 45 s and told nobody why.
-    queue = Queue(poll=in_turn(reply(429, retry_after="45"), EMPTY))
+    limited = in_turn(reply(429, retry_after="45"), reply(204))
+    queue = Queue(poll=limited) if kind == "poll" else Queue(acknowledge=limited)
     async with session_at(queue) as session:
+
+        async def call() -> object:
+            return await (session.poll(0, 1) if kind == "poll" else session.acknowledge(1))
+
         with pytest.raises(RateLimited) as caught:
-            await session.poll(0, 1)
+            await call()
         assert caught.value.answer.retry_after_s == 45.0
         # Whoever asks again at once is told the same, and GitHub is left alone.
         with pytest.raises(RateLimited) as again:
-            await session.poll(0, 1)
+            await call()
         assert 40 < (again.value.answer.retry_after_s or 0) <= 45
-        assert len(queue.of("poll")) == 1
+        assert len(queue.of(kind)) == 1
 
 
 async def test_a_poll_waits_for_a_short_pause() -> None:
