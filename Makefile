@@ -55,7 +55,7 @@ conformance: $(VENV)/.dev ## the same cases that a real API server must pass
 .PHONY: coverage
 coverage: $(VENV)/.dev ## branch coverage of the rules, at least 95 %
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m coverage run -m pytest -q tests/unit tests/plan
+	$(BIN)/python -m coverage run -m pytest -q tests/plan tests/unit/controllers tests/unit/listener
 	$(BIN)/python tools/rules_coverage.py
 
 .PHONY: check

@@ -1,7 +1,9 @@
 """The server as a whole: where it listens, what it writes, faults, logs, counters, surprises."""
 
 import asyncio
+import contextlib
 import io
+import sqlite3
 import stat
 from pathlib import Path
 from typing import Any
@@ -129,13 +131,10 @@ async def test_a_failing_disk_ends_the_process_and_is_said(tmp_path: Path) -> No
     options = ApiServerOptions(data_dir=tmp_path, on_ready=ready.set_result)
     running = asyncio.create_task(run_api_server(options, clock=SystemClock(), random=seeded(1)))
     listening = await ready
-    import gc
-
-    from runnerscale.apiserver.sqlite_journal import SqliteJournal
-
-    journals = [o for o in gc.get_objects() if isinstance(o, SqliteJournal)]
-    mine = next(j for j in journals if j._path == tmp_path / "objects.sqlite")
-    mine._db.execute("DROP TABLE objects")
+    # From outside, as a disk would: the server's own next write must notice.
+    with contextlib.closing(sqlite3.connect(tmp_path / "objects.sqlite", timeout=10)) as damage:
+        damage.execute("DROP TABLE objects")
+        damage.commit()
     tokens = yaml.safe_load((tmp_path / "tokens.json").read_text())
     headers = {"Authorization": f"Bearer {tokens['admin']}"}
     async with aiohttp.ClientSession() as session:
