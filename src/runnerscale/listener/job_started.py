@@ -154,7 +154,7 @@ def status_patch(event: JobEvent, *, resource_version: str | None) -> dict[str, 
 
 def job_fields(event: JobEvent) -> dict[str, Any]:
     """The six job fields, in the order of their names."""
-    fields = {
+    fields: dict[str, str | int] = {
         "jobDisplayName": event.job_display_name,
         "jobId": event.job_id,
         "jobRepositoryName": f"{event.owner_name}/{event.repository_name}",
