@@ -62,7 +62,9 @@ def test_a_workflow_runs_through_the_whole_system_and_nothing_is_left(tmp_path: 
     assert int(summary["peak runners"]) <= 2
     assert summary["runners left"] == "0"
     assert summary["pods, secrets, registrations left"] == "0, 0, 0"
-    assert summary["listener reads per job"] == "1.0"  # design, section 6
+    # One read a job (design, section 6), and one more where the controller wrote in between: the
+    # conflict is answered by reading again (contract C2 5.4). Never none, never a poll.
+    assert 1.0 <= float(summary["listener reads per job"]) <= 2.0
     assert strays(tmp_path) == []
 
 
