@@ -330,14 +330,19 @@ class Hands:
         except KubeError as error:
             return [error]
 
-        async def delete(name: str) -> None:
+        async def delete(item: L) -> None:
+            name, uid = item.metadata.name or "", item.metadata.uid
             try:
-                await self._client.delete(resource, of.namespace, name, timeout_s=KUBE_TIMEOUT_S)
+                await self._client.delete(
+                    resource, of.namespace, name, uid=uid, timeout_s=KUBE_TIMEOUT_S
+                )
+            except Conflict:
+                return  # another object has the name by now: not ours to delete
             except KubeError as error:
                 errors.append(error)
 
-        names = [item.metadata.name or "" for item in found.items if not is_deleting(item)]
-        await run_bounded(names, delete, limit=LEFTOVERS_AT_ONCE)
+        left = [item for item in found.items if not is_deleting(item)]
+        await run_bounded(left, delete, limit=LEFTOVERS_AT_ONCE)
         return errors
 
 

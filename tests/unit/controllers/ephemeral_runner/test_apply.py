@@ -320,6 +320,24 @@ def test_both_kinds_of_leftovers_are_tried_whatever_becomes_of_one(run_virtual: 
     with_bench(run_virtual, scene)
 
 
+def test_a_namesake_born_after_the_look_is_not_taken_for_a_leftover(run_virtual: Run) -> None:
+    async def scene(bench: Bench) -> None:
+        bench.api.put_new("pods", linked("step"))
+        born = []
+
+        def replaced(name: str, _call: object) -> None:
+            if name == "delete pods" and not born:
+                bench.api.remove("pods", "step")
+                born.append(bench.api.put_new("pods", {"metadata": {"name": "step"}}))
+
+        bench.faults.before = replaced
+        assert await bench.apply(DeleteLeftovers(bench.ref)) == Done()
+        assert born
+        assert bench.api.names("pods") == ["step"]
+
+    with_bench(run_virtual, scene)
+
+
 def test_leftovers_that_cannot_be_listed_are_no_success(run_virtual: Run) -> None:
     async def scene(bench: Bench) -> None:
         async def refuse(*_: object, **__: object) -> Any:
