@@ -1,8 +1,8 @@
 """The listener itself: hold the session, poll, handle, acknowledge, and again, for ever.
 
-A thin shell. How many runners are wanted: `scaler.py`, sent by `wanted_writer.py`. What a
-started job changes: `job_started.py`, and `repair.py` for what could not be stored in time.
-Which jobs are claimed: `available_jobs.py`. What an error means and how long to wait:
+A thin shell. What one message changes: `message_effects.py`. How many runners are wanted:
+`scaler.py`, sent by `wanted_writer.py`. What a started job changes: `job_started.py`, and
+`repair.py` for what could not be stored in time. What an error means and how long to wait:
 `states.py`; telling it on the set: `teller.py`. Building of clients, files and signals:
 `process.py`.
 
@@ -19,31 +19,26 @@ from typing import Any, TypeVar
 import structlog
 
 from runnerscale.api.reasons import Reason
-from runnerscale.core.bounded import run_bounded
 from runnerscale.core.clock import Clock
-from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random
 from runnerscale.kube.client import Client
-from runnerscale.listener import available_jobs, scaler, states
-from runnerscale.listener.available_jobs import Offers
+from runnerscale.listener import states
 from runnerscale.listener.config import ListenerConfig, check_limits
-from runnerscale.listener.job_started import JobStartedWriter, by_runner, store_in_order
+from runnerscale.listener.job_started import JobStartedWriter
+from runnerscale.listener.message_effects import ELEMENT_BOUND_S, MessageEffects
 from runnerscale.listener.metrics import ListenerMetrics
 from runnerscale.listener.repair import Repairs
-from runnerscale.listener.seen_messages import SeenMessages
 from runnerscale.listener.server import Readiness
 from runnerscale.listener.states import Situation, State
 from runnerscale.listener.teller import Teller
 from runnerscale.listener.wanted_writer import WantedWriter
 from runnerscale.scaleset.errors import ScaleSetError, Unavailable
 from runnerscale.scaleset.interface import ScaleSetApi, SessionApi
-from runnerscale.scaleset.model import JobEvent, JobEventKind, Message, Statistics
+from runnerscale.scaleset.model import Message
 
 log = structlog.get_logger(__name__)
 R = TypeVar("R")
 
-ELEMENT_BOUND_S = 30.0  # for storing what one message says (design section 5)
-RUNNERS_AT_ONCE_MAX = 32
 POLL_BOUND_S = 200.0  # the client ends a poll by itself well before; this is the last resort
 OPEN_BOUND_S = 120.0
 CLOSE_BOUND_S = 8.0  # with what comes around it: gone within 10 s of a signal
@@ -52,7 +47,6 @@ EMPTY_POLL_MIN_S = 1.0  # a service that does not hold polls is not asked more o
 ACKNOWLEDGE_TRIES_MAX = 3
 ACKNOWLEDGE_BOUND_S = 20.0
 READY_AFTER_POLL_S = 150.0  # a held poll, a dead connection, one retry
-POISON_TRIES_MAX = 3  # a message that makes our own code fail
 
 
 class _Stopped(Exception):
@@ -113,10 +107,14 @@ class Listener:
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()  # something changed that a pause waits for
         self._situation = Situation(since_s=clock.now_s())
-        self._statistics = Statistics()
-        self._assigned = 0
-        self._offers = Offers()
-        self._seen = SeenMessages()
+        self._effects = MessageEffects(
+            wanted=self._wanted,
+            started=self._started,
+            repairs=self._repairs,
+            teller=self._teller,
+            clock=clock,
+            metrics=metrics,
+        )
         self._last_success_s: float | None = None
 
     # -- what others may ask ---------------------------------------------------------------
@@ -213,11 +211,10 @@ class Listener:
         now_s = self._clock.now_s()
         self._say(states.after_opening(self._situation, now_s=now_s))
         self._last_success_s = self._clock.monotonic_s()
-        self._learn(session.statistics)
-        log.info(
-            "session held", component="listener", total_assigned_jobs=self._statistics.assigned_jobs
-        )
-        self._wanted.want(self._assigned)
+        self._effects.learn(session.statistics)
+        assigned = session.statistics.assigned_jobs
+        log.info("session held", component="listener", total_assigned_jobs=assigned)
+        self._effects.want()
         # The first number is out before the first poll, unless the API server is in trouble.
         await self._unless_stopped(self._wanted.wait_told(ELEMENT_BOUND_S))
         cursor, generation = 0, session.generation
@@ -230,8 +227,8 @@ class Listener:
                 if message is None:
                     await self._passed_empty(session)
                     continue
-                came_again = not self._seen.is_new(message.id)
-                await self._finish(self._handle_safely(session, message))
+                came_again = not self._effects.is_new(message.id)
+                await self._finish(self._take(session, message))
                 cursor = message.id
                 if came_again:  # a service that takes no acknowledgement is not hurried
                     await self._pause(EMPTY_POLL_MIN_S)
@@ -263,137 +260,17 @@ class Listener:
         return message
 
     async def _passed_empty(self, session: SessionApi) -> None:
-        if session.statistics != self._statistics:  # a session that was renewed knows more
-            self._learn(session.statistics)
-        self._wanted.want(self._assigned, passed_empty=True)
-        lost = await self._claim(session)
+        if session.statistics != self._effects.statistics:  # one that was renewed knows more
+            self._effects.learn(session.statistics)
+        self._effects.want(passed_empty=True)
+        lost = await self._effects.claim(session, max_runners=self._config.bounds.max_runners)
         if lost is not None:
             raise lost
 
-    # -- one message -----------------------------------------------------------------------
-
-    async def _handle_safely(self, session: SessionApi, message: Message) -> None:
-        """Handle; a message that makes our own code fail is set aside after a few tries."""
-        self._quarantine(message)
-        for attempt in range(1, POISON_TRIES_MAX + 1):
-            try:
-                await self._handle(session, message)
-                break
-            except ScaleSetError:
-                raise
-            except Exception:  # our own bug: one message must not stop the queue
-                log.exception(
-                    "a message could not be handled",
-                    component="listener",
-                    message_id=message.id,
-                    attempt=attempt,
-                )
-                await self._clock.sleep(float(attempt))
-        else:
-            log.error(
-                "message quarantined",
-                component="listener",
-                reason=str(Reason.MESSAGE_QUARANTINED),
-                message_id=message.id,
-            )
-            self._teller.set_aside("message", message.id)
-        await self._acknowledge(session, message.id)
-
-    async def _handle(self, session: SessionApi, message: Message) -> None:
-        deadline = Deadline.after(self._clock, ELEMENT_BOUND_S)
-        self._learn(message.statistics or session.statistics)
-        self._assigned = scaler.assigned_jobs(self._statistics.assigned_jobs, message.events)
-        self._offers = available_jobs.heard(self._offers, message.events, self._statistics)
-        started = [e for e in message.events if e.kind is JobEventKind.STARTED]
-        completed = [e for e in message.events if e.kind is JobEventKind.COMPLETED]
-        if started or completed:
-            self._wanted.disturb(event.runner_name for event in completed)
-        grows = self._wanted.would_grow(self._assigned)
-        if grows:  # a waiting job waits for nothing
-            self._wanted.want(self._assigned)
-        async with asyncio.TaskGroup() as group:
-            claim = group.create_task(self._claim(session))
-            group.create_task(self._store(started, deadline))
-        lost = claim.result()
-        if lost is not None:
-            raise lost
-        if not grows:
-            self._wanted.want(self._assigned)
-        await self._wanted.wait_told(deadline.left_s())
-        self._count(message)
-
-    def _quarantine(self, message: Message) -> None:
-        for text in message.quarantined if self._seen.is_new(message.id) else ():
-            log.error(
-                "part of a message could not be understood and is set aside",
-                component="listener",
-                reason=str(Reason.MESSAGE_QUARANTINED),
-                message_id=message.id,
-                what=text,
-            )
-            self._teller.set_aside("element", message.id)
-
-    async def _store(self, started: list[JobEvent], deadline: Deadline) -> None:
-        for event in started:
-            log.info(
-                "job started",
-                component="worker",
-                runner=event.runner_name,
-                owner=event.owner_name,
-                repository=event.repository_name,
-                job_id=event.job_id,
-                workflow_ref=event.job_workflow_ref,
-                workflow_run_id=event.workflow_run_id,
-                job=event.job_display_name,
-                request_id=event.request_id,
-            )
-
-        async def store(events: list[JobEvent]) -> None:
-            for event, outcome in await store_in_order(self._started, events, deadline):
-                if not outcome.settled:
-                    self._repairs.add(event)
-
-        await run_bounded(by_runner(started), store, limit=RUNNERS_AT_ONCE_MAX)
-
-    async def _claim(self, session: SessionApi) -> ScaleSetError | None:
-        """Claim what was offered and there is room for; what fails is claimed later.
-
-        The error comes back only if the session is of no use any more.
-        """
+    async def _take(self, session: SessionApi, message: Message) -> None:
         maximum = self._config.bounds.max_runners
-        ids = available_jobs.to_claim(self._offers, self._statistics, max_runners=maximum)
-        if not ids:
-            return None
-        log.info("acquiring jobs", component="listener", count=len(ids))
-        try:
-            acquired = await session.acquire_jobs(ids)
-        except ScaleSetError as error:
-            log.warning("could not acquire jobs", component="listener", error=str(error))
-            if states.is_route_missing(error):  # a server that assigns jobs by itself
-                self._offers = Offers()
-                return None
-            return error if states.verdict(error).needs_session else None
-        self._offers = available_jobs.asked(self._offers, ids)
-        log.info(
-            "acquired jobs",
-            component="listener",
-            count=len(acquired),
-            not_granted=len(ids) - len(acquired),
-            left_for_lack_of_room=len(self._offers.request_ids),
-        )
-        return None
-
-    def _count(self, message: Message) -> None:
-        """Count each event once, however often its message comes."""
-        if not self._seen.is_new(message.id):
-            return
-        self._seen.add(message.id)
-        self._metrics.count("runnerscale_listener_messages_total")
-        for event in message.events:
-            if event.kind is JobEventKind.STARTED:
-                self._metrics.job_started(event)
-            elif event.kind is JobEventKind.COMPLETED:
-                self._metrics.job_completed(event)
+        await self._effects.take(session, message, max_runners=maximum)
+        await self._acknowledge(session, message.id)
 
     async def _acknowledge(self, session: SessionApi, message_id: int) -> None:
         for _ in range(ACKNOWLEDGE_TRIES_MAX):
@@ -417,11 +294,6 @@ class Listener:
         )
 
     # -- small parts -----------------------------------------------------------------------
-
-    def _learn(self, statistics: Statistics) -> None:
-        self._statistics = statistics
-        self._assigned = statistics.assigned_jobs
-        self._metrics.record_statistics(statistics)
 
     async def _wait_out(self, error: ScaleSetError) -> None:
         situation = states.after_failure(
