@@ -21,7 +21,7 @@ from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
 from runnerscale.app.logs import FORMATS, LEVELS, Style, configure_logging
-from runnerscale.app.probes import SideServer, metrics_app, probes_app
+from runnerscale.app.probes import SideServer, add_process_metrics, metrics_app, probes_app
 from runnerscale.app.problem import FAILURE, Problem
 from runnerscale.app.process import run_process
 from runnerscale.app.versions import COMPATIBLE_VERSION, SYSTEM, commit_sha
@@ -330,6 +330,7 @@ def run_controller_process(options: ControllerOptions) -> int:
 
 async def _run(options: ControllerOptions, *, clock: Clock, random: Random) -> None:
     registry = CollectorRegistry()
+    add_process_metrics(registry)
     kube_metrics = KubeMetrics(registry)
     client = open_client(
         load_config(options.kubeconfig, os.environ),

@@ -4,12 +4,19 @@
 if not, the body says why.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 from aiohttp import web
-from prometheus_client import CollectorRegistry
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    Metric,
+    PlatformCollector,
+    ProcessCollector,
+)
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
 
 from runnerscale.app.problem import UsageProblem
 
@@ -32,11 +39,31 @@ def split_address(text: str, flag: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def add_process_metrics(registry: CollectorRegistry) -> None:
+    """Publish memory, CPU, files and the interpreter's own numbers with the rest."""
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+
+
+class _Plain(Collector):
+    """The families without `_created` samples, which no Go program has and which double all."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        for family in self._registry.collect():
+            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
+            yield family
+
+
 def metrics_app(registry: CollectorRegistry, path: str = "/metrics") -> web.Application:
     """The registry in Prometheus' text format."""
+    plain = _Plain(registry)
 
     async def metrics(_request: web.Request) -> web.Response:
-        body = generate_latest(registry)
+        body = generate_latest(plain)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
     app = web.Application()

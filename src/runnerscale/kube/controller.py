@@ -172,6 +172,8 @@ class Controller:
             async with asyncio.timeout(self._deadline_s):
                 end = await running.run()
         except TimeoutError:
+            if self._metrics is not None:
+                self._metrics.timeouts.inc()
             late = KubeError(f"the pass did not end within {self._deadline_s:.0f} s")
             end = PassEnd(errors=(late,))
         except Exception as error:  # noqa: BLE001 - a rule's mistake costs its pass, not the worker

@@ -5,11 +5,13 @@ registry that was handed in; queues, controllers and clients take their labelled
 they are built, because a look-up per observation costs more than the observation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-QUEUE_BUCKETS_S = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
+QUEUE_BUCKETS_S = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
+# controller-runtime's two priorities: what changed, and what is looked at only to be sure.
+URGENT, NOT_URGENT = "0", "-100"
 PASS_BUCKETS_S = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7),
     *(0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15),
@@ -27,7 +29,10 @@ class KubeMetrics:
         queue = ("name", "controller")
         self.registry = registry
         self._depth = Gauge(
-            "workqueue_depth", "Keys that wait in the queue.", queue, registry=registry
+            "workqueue_depth",
+            "Keys that wait in the queue; priority 0 before priority -100.",
+            (*queue, "priority"),
+            registry=registry,
         )
         self._adds = Counter("workqueue_adds", "Keys added to the queue.", queue, registry=registry)
         self._queue_s = Histogram(
@@ -72,6 +77,18 @@ class KubeMetrics:
         self._errors = Counter(
             "controller_runtime_reconcile_errors",
             "Passes that ended with an error.",
+            ("controller",),
+            registry=registry,
+        )
+        self._terminal = Counter(
+            "controller_runtime_terminal_reconcile_errors",
+            "Always 0: here no error is final, a pass that failed is tried again.",
+            ("controller",),
+            registry=registry,
+        )
+        self._timeouts = Counter(
+            "controller_runtime_reconcile_timeouts",
+            "Passes that did not end within their deadline.",
             ("controller",),
             registry=registry,
         )
@@ -168,19 +185,24 @@ class QueueMetrics:
         self.retries = families._retries.labels(*labels)
         self.queue_s = families._queue_s.labels(*labels)
         self.work_s = families._work_s.labels(*labels)
-        self._depth = families._depth.labels(*labels)
+        self._depth = families._depth
+        self._labels = labels
         self._unfinished_s = families._unfinished_s.labels(*labels)
         self._longest_s = families._longest_s.labels(*labels)
 
     def read_from(
         self,
         *,
-        depth: Callable[[], float],
+        depth: Mapping[str, Callable[[], float]],
         unfinished_s: Callable[[], float],
         longest_s: Callable[[], float],
     ) -> None:
-        """These three are asked for when somebody scrapes, and cost nothing otherwise."""
-        self._depth.set_function(depth)
+        """These are asked for when somebody scrapes, and cost nothing otherwise.
+
+        `depth`: by priority.
+        """
+        for priority, waiting in depth.items():
+            self._depth.labels(*self._labels, priority).set_function(waiting)
         self._unfinished_s.set_function(unfinished_s)
         self._longest_s.set_function(longest_s)
 
@@ -192,6 +214,8 @@ class ControllerRuntimeMetrics:
         """Of `families`, with `name` as the label."""
         self.results = {result: families._passes.labels(name, result) for result in RESULTS}
         self.errors = families._errors.labels(name)
+        self.terminal = families._terminal.labels(name)
+        self.timeouts = families._timeouts.labels(name)
         self.panics = families._panics.labels(name)
         self.pass_s = families._pass_s.labels(name)
         self.workers_max = families._workers_max.labels(name)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
-from runnerscale.kube.metrics import KubeMetrics
+from runnerscale.kube.metrics import NOT_URGENT, URGENT, KubeMetrics
 
 RETRY = Backoff(first_s=0.005, cap_s=60.0)
 URGENT_IN_A_ROW_MAX = 4
@@ -72,7 +72,10 @@ class WorkQueue:
         self._metrics = None if metrics is None else metrics.for_queue(name)
         if self._metrics is not None:
             self._metrics.read_from(
-                depth=lambda: float(len(self)),
+                depth={
+                    URGENT: lambda: float(len(self._ready[0])),
+                    NOT_URGENT: lambda: float(len(self._ready[1])),
+                },
                 unfinished_s=self.unfinished_s,
                 longest_s=self.longest_s,
             )

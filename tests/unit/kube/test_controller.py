@@ -230,9 +230,21 @@ def test_a_pass_has_a_deadline_and_still_reports(run_virtual: RunVirtual) -> Non
     async def hang() -> None:
         await asyncio.sleep(10_000)
 
+    registry = CollectorRegistry()
     recorder = Recorder(lambda _: Plan((hang,), troubles=("waiting",)))
     with capture_logs() as logs:
-        play(run_virtual, recorder, "a", seconds=100, deadline_s=30.0)
+        play(
+            run_virtual,
+            recorder,
+            "a",
+            seconds=100,
+            deadline_s=30.0,
+            metrics=KubeMetrics(registry),
+        )
+    late = registry.get_sample_value(
+        "controller_runtime_reconcile_timeouts_total", {"controller": "widget"}
+    )
+    assert late == 3
     assert recorder.times("a")[1] == pytest.approx(30, abs=0.1)
     assert recorder.reported[0] == ("a", ("waiting",))
     assert "within 30 s" in logs[0]["error"]

@@ -190,15 +190,17 @@ def test_metrics_have_the_names_of_client_go(run_virtual: RunVirtual) -> None:
     async def scenario() -> None:
         queue = queue_of(KubeMetrics(registry))
         queue.add("a")
+        queue.add("b", urgent=True)
         queue.add("b")
-        queue.add("b")
-        assert value("workqueue_depth") == 2
+        for priority in ("0", "-100"):  # controller-runtime's words for urgent and not
+            depth = {**labels, "priority": priority}
+            assert registry.get_sample_value("workqueue_depth", depth) == 1
         await asyncio.sleep(1)
         await queue.get()
         await asyncio.sleep(2)
         assert value("workqueue_unfinished_work_seconds") == pytest.approx(2)
         assert value("workqueue_longest_running_processor_seconds") == pytest.approx(2)
-        queue.done("a")
+        queue.done("b")
         queue.add_rate_limited("a")
         assert value("workqueue_adds_total") == 2
         assert value("workqueue_retries_total") == 1
