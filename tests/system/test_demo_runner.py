@@ -478,7 +478,10 @@ async def test_it_goes_through_the_proxy_that_its_environment_names(tmp_path: Pa
         assert len(asked) == 2
 
 
-async def test_it_speaks_https_and_believes_only_a_certificate_it_can_check(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"])
+async def test_it_speaks_https_and_believes_only_a_certificate_it_can_check(
+    tmp_path: Path, variable: str
+) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     files = tmp_path / "tls"
@@ -491,7 +494,7 @@ async def test_it_speaks_https_and_believes_only_a_certificate_it_can_check(tmp_
         assert s.fake.base_url.startswith("https://")
         runner, config = s.register()
         doubting = await s.start(config)
-        trusting = await s.start(config, SSL_CERT_FILE=str(files / "ca.pem"))
+        trusting = await s.start(config, **{variable: str(files / "ca.pem")})
         await s.until(lambda: runner.polls_held == 1)
         assert doubting.returncode is None  # it keeps trying, and gets nowhere
         assert list(s.fake.state.violations) == []

@@ -44,8 +44,13 @@ async def machine(tmp_path: Path) -> AsyncIterator[Make]:
     """Makes agents' machines on one data folder; ends whatever is left."""
     made: list[SystemProcesses] = []
 
-    def make(mounts: MountMode = MountMode.AUTO, *, log_bytes: int = 1_000_000) -> SystemProcesses:
-        config = NodeConfig(mounts=mounts, log_file_max_bytes=log_bytes)
+    def make(
+        mounts: MountMode = MountMode.AUTO,
+        *,
+        log_bytes: int = 1_000_000,
+        visible: tuple[str, ...] = (),
+    ) -> SystemProcesses:
+        config = NodeConfig(mounts=mounts, log_file_max_bytes=log_bytes, visible=visible)
         made.append(SystemProcesses(tmp_path / "node", config=config, clock=SystemClock()))
         return made[-1]
 
@@ -370,6 +375,28 @@ async def test_in_a_namespace_every_kind_of_path_exists_and_the_machine_is_as_be
     )
     assert said.splitlines() == ["2", "1", "kept", "inner", "3", "/rs-top/sub"], status
     assert (names("/"), names("/etc")) == before
+
+
+async def test_a_volume_over_the_nodes_own_files_hides_neither_volumes_nor_images(
+    machine: Make, tmp_path: Path
+) -> None:
+    # A pod may mount an empty folder over /tmp while the node keeps its data below it.
+    image, above = tmp_path / "image", str(tmp_path)
+    image.mkdir()
+    (image / "tool").write_text("tool\n")
+    here = machine(MountMode.NAMESPACE, visible=(str(image),))
+    await here.admit(POD, grace_s=5)
+    await here.write_volume(POD, "over", None)
+    await here.write_volume(POD, "cfg", {"f": VolumeFile(b"cfg\n")})
+    mounts = (
+        MountRequest("over", above),
+        MountRequest("cfg", "/etc/rs-test/deep", read_only=True),
+        MountRequest("cfg", "/rs-top", read_only=True),
+        MountRequest("cfg", f"{above}/inside", read_only=True),
+    )
+    script = f"ls {above}; cat {image}/tool /etc/rs-test/deep/f /rs-top/f {above}/inside/f"
+    status, said = await run(here, script, mounts=mounts, working_dir=f"{above}/w")
+    assert said.split() == ["image", "inside", "w", "tool", "cfg", "cfg", "cfg"], status
 
 
 async def test_without_mounts_a_container_has_a_fresh_folder_of_its_own(machine: Make) -> None:

@@ -1,5 +1,7 @@
 """The stand-in for GitHub as a process. What it is, is `fake_github/server.py`."""
 
+from pathlib import Path
+
 from runnerscale.app.logs import Style, configure_logging
 from runnerscale.app.problem import Problem, UsageProblem
 from runnerscale.app.process import run_process
@@ -9,7 +11,15 @@ from runnerscale.fake_github.options import AssignmentMode, Options, OptionsInva
 from runnerscale.fake_github.server import FakeGitHubFailed, run_fake_github
 
 
-def run_fake_github_process(*, port: int, hold_s: float, session_s: float, acquire: bool) -> int:
+def run_fake_github_process(
+    *,
+    port: int,
+    hold_s: float,
+    session_s: float,
+    acquire: bool,
+    certificate: Path | None = None,
+    key: Path | None = None,
+) -> int:
     """Serve until SIGTERM; the exit code.
 
     Raises:
@@ -23,6 +33,8 @@ def run_fake_github_process(*, port: int, hold_s: float, session_s: float, acqui
             poll_hold_s=hold_s,
             session_life_s=session_s,
             assignment=AssignmentMode.ACQUIRE if acquire else AssignmentMode.PUSH,
+            certificate_file=str(certificate or ""),
+            key_file=str(key or ""),
         )
     except OptionsInvalid as error:
         raise UsageProblem(str(error).rstrip("."), "") from error

@@ -130,6 +130,8 @@ def fake_github(
     hold_seconds: float = 50.0,
     session_seconds: float = 60.0,
     acquire: Annotated[bool, Flag] = False,
+    certificate: Path | None = None,
+    key: Path | None = None,
 ) -> int:
     """Run the stand-in for GitHub alone, on loopback, until Ctrl-C (docs/fake-github.md).
 
@@ -143,11 +145,20 @@ def fake_github(
         How long a listener's session lives after its last poll or refresh.
     acquire
         Jobs are offered and must be acquired, as older GitHub Enterprise Server does.
+    certificate
+        PEM file; with it and `--key` the server speaks HTTPS.
+    key
+        PEM file of the certificate's private key.
     """
     from runnerscale.app.fake_github import run_fake_github_process
 
     return run_fake_github_process(
-        port=port, hold_s=hold_seconds, session_s=session_seconds, acquire=acquire
+        port=port,
+        hold_s=hold_seconds,
+        session_s=session_seconds,
+        acquire=acquire,
+        certificate=certificate,
+        key=key,
     )
 
 
@@ -177,8 +188,9 @@ def node(
     port: Port = 0,
     pods_max: int = 500,
     stop_pods: Annotated[bool, Flag] = False,
+    config: Path | None = None,
 ) -> int:
-    """Run the node agent alone: pods of the embedded API as processes of this machine.
+    """Run the node agent alone: pods of one API server as processes of this machine.
 
     Parameters
     ----------
@@ -196,6 +208,9 @@ def node(
         How many pods may run at once.
     stop_pods
         End the pods with the agent, instead of leaving them for the next start.
+    config
+        A YAML file of images and limits (src/runnerscale/node/config.py lists the keys): which
+        image runs which command, beside those of the demo.
     """
     from runnerscale.app.node import run_node_process
 
@@ -207,6 +222,7 @@ def node(
         port=port,
         pods_max=pods_max,
         stop_pods=stop_pods,
+        config=config,
     )
 
 

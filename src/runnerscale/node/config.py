@@ -45,6 +45,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     env: Mapping[str, str] = {}  # in every container, before the image's own
     # Of the agent's own environment only these reach a container.
     inherit_env: tuple[str, ...] = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
+    # Folders of the machine that stand for what is in the images: a container sees them even
+    # where a volume of its pod is mounted over them.
+    visible: tuple[str, ...] = ()
     labels: Mapping[str, str] = {}
     mounts: MountMode = MountMode.AUTO
     pods_max: int = 110  # Kubernetes' own default

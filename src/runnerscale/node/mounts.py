@@ -47,12 +47,19 @@ def plan_steps(
 ) -> list[Step]:
     """The steps that make every bind visible, outermost path first.
 
-    `resolve` follows symbolic links of the machine (/var/run is /run on most).
+    `resolve` follows symbolic links of the machine (/var/run is /run on most). Names that are
+    missing at the top come first of all: / is rebuilt while all sources can still be seen.
     """
     steps: list[Step] = []
     made: dict[str, There] = {}  # below our own mounts: what we put there
     rebuilt: set[str] = set()
-    for bind in sorted(binds, key=lambda bind: bind.path.count("/")):
+
+    def place(bind: Bind) -> tuple[int, int]:
+        path = resolve(bind.path)
+        top = f"/{path.split('/')[1]}"
+        return (0 if lookup(top) is There.NOTHING else 1, path.count("/"))
+
+    for bind in sorted(binds, key=place):
         path = resolve(bind.path)
         kind = lookup(bind.source)
         steps += _room_for(path, kind, lookup, made, rebuilt)
@@ -60,6 +67,13 @@ def plan_steps(
         made[path] = kind
     closing = [Step("read_only", resolve(bind.path)) for bind in binds if bind.read_only]
     return [*steps, *closing]
+
+
+def kept_visible(binds: Sequence[Bind], folders: Sequence[str]) -> list[Bind]:
+    """Binds of the folders onto themselves, as far as one of `binds` would hide them."""
+    own = {bind.path for bind in binds}
+    hidden = (f for f in folders if f not in own and any(_covers(b.path, f) for b in binds))
+    return [Bind(folder, folder) for folder in dict.fromkeys(hidden)]
 
 
 def rewrite(text: str, binds: Sequence[Bind]) -> str:

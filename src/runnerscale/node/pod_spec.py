@@ -247,6 +247,10 @@ class HostPath(Struct):
     type: str | None = None
 
 
+class EphemeralVolume(Struct):
+    """A claim that lives as long as the pod; here a folder of that life, whatever it asks for."""
+
+
 class Volume(Struct):
     """A volume; a kind that this node does not have leaves all of them unset."""
 
@@ -257,6 +261,7 @@ class Volume(Struct):
     projected: ProjectedVolume | None = None
     downward_api: DownwardVolume | None = msgspec.field(name="downwardAPI", default=None)
     host_path: HostPath | None = None
+    ephemeral: EphemeralVolume | None = None
 
 
 class SchedulingGate(Struct):

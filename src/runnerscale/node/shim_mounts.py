@@ -55,20 +55,38 @@ def enter_namespace() -> None:
 def apply(steps: Sequence[Sequence[str]], stage: str) -> None:
     """Carry out the steps. `stage`: an empty folder, for the case that / itself is rebuilt.
 
+    Sources are opened before anything is mounted: a pod that mounts over /tmp must not hide the
+    other volumes, where the node keeps its files there.
+
     Raises:
         OSError: with the path that could not be made.
     """
+    opened = _open_sources(steps)
     for do, path, source in steps:
         if do == "rebuild":
             rebuild(path, stage)
+            if path == "/":  # what was opened belongs to the old root, which is gone
+                _close(opened)
+                opened = _open_sources(steps)
         elif do == "mkdir":
             os.makedirs(path, exist_ok=True)
         elif do == "touch":
             _touch(path)
         elif do == "bind":
-            _mount(source, path, MS_BIND | MS_REC)
+            _mount(f"/proc/self/fd/{opened[source]}", path, MS_BIND | MS_REC)
         elif do == "read_only":
             _mount("", path, MS_REMOUNT | MS_BIND | MS_RDONLY | _locked_flags(path))
+    _close(opened)
+
+
+def _open_sources(steps: Sequence[Sequence[str]]) -> dict[str, int]:
+    sources = {source for do, _, source in steps if do == "bind"}
+    return {source: os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources}
+
+
+def _close(opened: dict[str, int]) -> None:
+    for handle in opened.values():
+        os.close(handle)
 
 
 def rebuild(folder: str, stage: str) -> None:

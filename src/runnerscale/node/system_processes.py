@@ -30,6 +30,7 @@ from runnerscale.node.log_files import LogReader
 from runnerscale.node.mounts import (
     Bind,
     There,
+    kept_visible,
     plan_steps,
     rewrite,
     rewrite_argument,
@@ -283,7 +284,7 @@ class SystemProcesses:
                     f'volume "{mount.volume}" has no {mount.sub_path or mount.host_path!r}',
                 )
             binds.append(Bind(str(source), mount.path, read_only=mount.read_only))
-        return binds
+        return [*binds, *kept_visible(binds, self._config.visible)]
 
     async def _uses_namespaces(self) -> bool:
         if self._config.mounts is MountMode.REWRITE:

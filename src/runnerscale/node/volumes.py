@@ -32,7 +32,7 @@ from runnerscale.node.processes import MountRequest, VolumeFile
 ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
 ACCOUNT_VOLUME = "runnerscale-api-access"  # no volume of a template may be called so
 ROOT_CA_CONFIG_MAP = "kube-root-ca.crt"  # every namespace of a cluster has it; ours are told
-KINDS = "secret, configMap, emptyDir, projected, downwardAPI, hostPath"
+KINDS = "secret, configMap, emptyDir, ephemeral, projected, downwardAPI, hostPath"
 MODE_DEFAULT = 0o644
 
 
@@ -128,7 +128,7 @@ def volume_files(
     Raises:
         VolumeProblem: something it is made of is missing, or this node has no such volume.
     """
-    if volume.empty_dir:
+    if volume.empty_dir or volume.ephemeral:
         return None
     files: dict[str, VolumeFile]
     if volume.secret:
@@ -175,7 +175,8 @@ def mount_requests(
             raise VolumeProblem(f"subPath {sub_path!r} leads out of its volume")
         host_path = volume.host_path.path if volume.host_path else ""
         # Files that this node rewrites are never writable for the container, as with kubelet.
-        filled = volume.empty_dir is None and volume.host_path is None
+        own = volume.empty_dir or volume.ephemeral or volume.host_path
+        filled = own is None
         requests.append(
             MountRequest(
                 volume=volume.name,

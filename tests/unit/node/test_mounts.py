@@ -4,6 +4,7 @@ from runnerscale.node.mounts import (
     Bind,
     Step,
     There,
+    kept_visible,
     plan_steps,
     rewrite,
     rewrite_argument,
@@ -75,6 +76,24 @@ def test_a_path_at_the_top_rebuilds_the_root() -> None:
 
 def test_a_single_file_gets_a_file_to_be_bound_over() -> None:
     assert Step("touch", "/etc/one.conf") in steps(Bind("/data/file", "/etc/one.conf"))
+
+
+def test_the_root_is_rebuilt_before_anything_is_hidden() -> None:
+    # /etc is mounted over: what the other volumes are made of might be below it.
+    made = steps(Bind("/data/cfg", "/etc"), Bind("/data/work", "/new/deep"))
+    assert [(step.do, step.path) for step in made] == [
+        ("rebuild", "/"),
+        ("mkdir", "/new"),
+        ("mkdir", "/new/deep"),
+        ("bind", "/new/deep"),
+        ("bind", "/etc"),
+    ]
+
+
+def test_folders_of_an_image_stay_visible_below_a_mount() -> None:
+    binds = [Bind("/data/work", "/home/runner"), Bind("/data/cfg", "/etc/app")]
+    folders = ("/home/runner/python", "/home/runner", "/opt/python", "/home/runner/python")
+    assert kept_visible(binds, folders) == [Bind("/home/runner/python", "/home/runner/python")]
 
 
 BINDS = [Bind("/data/cfg", "/etc/app"), Bind("/data/work", "/etc/app/deep")]

@@ -70,6 +70,14 @@ def test_an_empty_dir_has_no_files_of_ours() -> None:
     assert files(volume(emptyDir={})) is None
 
 
+def test_an_ephemeral_claim_is_a_folder_of_the_pods_life() -> None:
+    claim = {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}
+    assert files(volume(ephemeral=claim)) is None
+    work = pod(volumes=[{"name": "work", "ephemeral": claim}], automountServiceAccountToken=False)
+    mounts = [{"name": "work", "mountPath": "/work"}]
+    assert requests(work, volumeMounts=mounts) == (MountRequest("work", "/work"),)
+
+
 def test_a_projected_volume_is_the_sum_of_its_sources() -> None:
     of = volume(
         projected={
