@@ -1,0 +1,34 @@
+{{/*
+Bindings, and the rules that stand in more than one role. A rule is a line: group, what, verbs.
+*/}}
+
+{{- define "gha-rs-controller.subjects" -}}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "gha-rs-controller.account" . }}
+    namespace: {{ include "gha-rs-controller.namespace" . }}
+{{- end }}
+
+{{/* A Role and its binding of the same name. Context: root, name, namespace, rules. */}}
+{{- define "gha-rs-controller.role" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+  {{- include "gha-rs-controller.rbacLabels" .root }}
+rules:
+  {{- .rules | trim | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+  {{- include "gha-rs-controller.rbacLabels" .root }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ .name }}
+{{ include "gha-rs-controller.subjects" .root }}
+{{- end }}
