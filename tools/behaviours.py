@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RANGES = {"C1": 190, "C2": 200}  # the last number of C1 section 7 and of C2 section 10
+# The numbers of C1 section 7, C2 section 10 and C3 section 4.
+WANTED = {"C1": [(1, 190)], "C2": [(1, 200)], "C3": [(1, 94), (195, 209)]}
+LEFT_OUT = "C3 T95-194 are those of ARC's experimental charts, which are out."
 
 
 @dataclass
@@ -31,16 +33,27 @@ class Behaviours:
 
 
 def every_number() -> list[str]:
-    """All numbers of both contracts, in order."""
-    return [f"{part} T{n}" for part, last in RANGES.items() for n in range(1, last + 1)]
+    """All wanted numbers of the three contracts, in order."""
+    return [
+        f"{part} T{n}"
+        for part, ranges in WANTED.items()
+        for first, last in ranges
+        for n in range(first, last + 1)
+    ]
 
 
 def expand(text: str) -> list[str]:
-    """`C1 T3` as it is, `C2 T129-T145` as each of its numbers."""
-    match = re.fullmatch(r"(C[12]) T(\d+)(?:\s*[-–]\s*T?(\d+))?", text.strip())
+    """`C1 T3` as it is, `C2 T129-T145` as each of its numbers.
+
+    Raises:
+        ValueError: not a number, or not one of those that are wanted.
+    """
+    match = re.fullmatch(r"(C[123]) T(\d+)(?:\s*[-–]\s*T?(\d+))?", text.strip())
     if match is None:
         raise ValueError(f"not a behaviour number: {text!r}")
     part, first, last = match[1], int(match[2]), int(match[3] or match[2])
+    if not any(low <= first <= last <= high for low, high in WANTED[part]):
+        raise ValueError(f"no behaviour that is asked for: {text!r}")
     return [f"{part} T{n}" for n in range(first, last + 1)]
 
 
@@ -82,8 +95,11 @@ def render(found: Behaviours) -> str:
         "# Which test proves which behaviour",
         "",
         "Made by `make generate` from the marks in the tests; do not edit. C1 is the contract of",
-        "the resources and controllers, C2 that of GitHub's service and the listener. A row with",
-        "*overruled* names the higher text and the test of what holds instead.",
+        "the resources and controllers, C2 that of GitHub's service and the listener, C3 that of",
+        "the charts and of operations. A row with *overruled* names the higher text and the test",
+        "of what holds instead.",
+        "",
+        LEFT_OUT,
         "",
         f"{len(every_number())} behaviours: {len(found.tests.keys() - found.overruled.keys())} "
         f"tested as written, {len(found.overruled)} overruled, {len(open_now)} open.",
