@@ -3,24 +3,33 @@ What this chart adds to ARC's objects, each behind its switch in .Values.additio
 user says something else, the user's word stands.
 */}}
 
-{{/* The pod's security context: enough for the Pod Security level "restricted". No user id: the
-image has one, and some clusters assign their own. */}}
-{{- define "gha-rs-controller.podSecurityContext" -}}
-{{- $context := .Values.podSecurityContext | default dict }}
-{{- if (.Values.additions).restrictedSecurity }}
-{{- $ours := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") }}
-{{- $context = merge (deepCopy $context) $ours }}
+{{/* What the user gave, and of ours what is not in it, one level down. Sprig's merge is not used:
+it takes a `false` of the user's for nothing. Context: given, ours. */}}
+{{- define "gha-rs-controller.filled" -}}
+{{- $result := deepCopy (.given | default dict) }}
+{{- range $key, $value := .ours }}
+{{- $given := get $result $key }}
+{{- if not (hasKey $result $key) }}
+{{- $_ := set $result $key $value }}
+{{- else if and (kindIs "map" $value) (kindIs "map" $given) }}
+{{- range $inner, $default := $value }}
+{{- if not (hasKey $given $inner) }}{{- $_ := set $given $inner $default }}{{- end }}
 {{- end }}
-{{- if $context }}{{ toYaml $context }}{{ end }}
+{{- end }}
+{{- end }}
+{{- if $result }}{{ toYaml $result }}{{ end }}
+{{- end }}
+
+{{/* Enough for the Pod Security level "restricted". No user id: the image has one, and some
+clusters assign their own. */}}
+{{- define "gha-rs-controller.podSecurityContext" -}}
+{{- $ours := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") }}
+{{- include "gha-rs-controller.filled" (dict "given" .Values.podSecurityContext "ours" (ternary $ours dict (eq (toString (.Values.additions).restrictedSecurity) "true"))) }}
 {{- end }}
 
 {{- define "gha-rs-controller.securityContext" -}}
-{{- $context := .Values.securityContext | default dict }}
-{{- if (.Values.additions).restrictedSecurity }}
 {{- $ours := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
-{{- $context = merge (deepCopy $context) $ours }}
-{{- end }}
-{{- if $context }}{{ toYaml $context }}{{ end }}
+{{- include "gha-rs-controller.filled" (dict "given" .Values.securityContext "ours" (ternary $ours dict (eq (toString (.Values.additions).restrictedSecurity) "true"))) }}
 {{- end }}
 
 {{/* The user's resources replace ours as a whole: half of each could ask for more than the limit. */}}
@@ -50,6 +59,7 @@ requests:
 {{/* What the manager is told by the environment: another image does not know it and reads past it. */}}
 {{- define "gha-rs-controller.ownEnv" -}}
 {{- $additions := .Values.additions | default dict }}
+{{- $flags := .Values.flags | default dict }}
 {{- if $additions.listenerSecurity }}
 - name: RUNNERSCALE_LISTENER_SECURITY
   value: restricted
@@ -57,6 +67,12 @@ requests:
 {{- if $additions.listenerResources }}
 - name: RUNNERSCALE_LISTENER_RESOURCES
   value: '{"requests":{"cpu":"20m","memory":"64Mi"}}'
+{{- end }}
+{{- range $key := list "autoscalingRunnerSet" "autoscalingListener" "ephemeralRunnerSet" "ephemeralRunner" }}
+{{- with include "gha-rs-controller.number" (get $flags (printf "%sMaxConcurrentReconciles" $key)) }}
+- name: RUNNERSCALE_{{ snakecase $key | upper }}_MAX_CONCURRENT_RECONCILES
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -132,10 +132,13 @@ to skip the schema, and because a template that trips over a type says nothing o
 {{- end }}
 
 {{- define "gha-rs-controller.checkMonitors" -}}
-{{- $served := include "gha-rs-controller.port" (.Values.metrics).controllerManagerAddr }}
-{{- range $key := list "podMonitor" "serviceMonitor" }}
-{{- if and (index $.Values $key | default dict).enabled (not $served) }}
-{{- fail (printf "%s.enabled is true, but the controller publishes no metrics. Set metrics.controllerManagerAddr (such as \":8080\"), or %s.enabled to false." $key $key) }}
+{{- $metrics := .Values.metrics | default dict }}
+{{- $controller := include "gha-rs-controller.port" $metrics.controllerManagerAddr }}
+{{- $listeners := and $metrics.listenerEndpoint (include "gha-rs-controller.port" $metrics.listenerAddr) }}
+{{- if and (.Values.podMonitor).enabled (not (or $controller $listeners)) }}
+{{- fail "podMonitor.enabled is true, but no metrics are published. Set metrics.controllerManagerAddr (such as \":8080\"), or podMonitor.enabled to false." }}
 {{- end }}
+{{- if and (.Values.serviceMonitor).enabled (not $controller) }}
+{{- fail "serviceMonitor.enabled is true, but the controller publishes no metrics. Set metrics.controllerManagerAddr (such as \":8080\"), or serviceMonitor.enabled to false." }}
 {{- end }}
 {{- end }}

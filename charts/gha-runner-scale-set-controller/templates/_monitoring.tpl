@@ -1,0 +1,33 @@
+{{/*
+What the objects of the Prometheus operator have in common.
+*/}}
+
+{{/* Listener pods, which the controller makes in its own namespace. */}}
+{{- define "gha-rs-controller.listenerLabels" -}}
+app.kubernetes.io/part-of: gha-runner-scale-set
+app.kubernetes.io/component: runner-scale-set-listener
+{{- end }}
+
+{{/* Context: root, of (the values of the monitor). Its labels are how an operator chooses monitors. */}}
+{{- define "gha-rs-controller.monitorLabels" -}}
+{{ include "gha-rs-controller.labels" .root }}
+{{- include "gha-rs-controller.pairs" (dict "of" .of.labels "reserved" (include "gha-rs-controller.labels" .root | fromYaml | keys)) }}
+{{- end }}
+
+{{/* How often, and what is done with what was read. Context: the values of the monitor. */}}
+{{- define "gha-rs-controller.scraping" -}}
+{{- with .interval }}
+interval: {{ . }}
+{{- end }}
+{{- with .scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+{{- with .relabelings }}
+relabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
