@@ -1,6 +1,7 @@
 """Pins the dependencies: `make lock`. Hashes yes, index address no.
 
-Two locks, so that `make demo` on a bare machine installs only what runs.
+Two locks, so that `make demo` on a bare machine installs only what runs; a third, with the same
+pins, for the image of controller and listener, which does without the commands for people.
 """
 
 import subprocess
@@ -38,12 +39,18 @@ def compile_lock(source: str, target: str, *, without: set[str], constraint: str
 
 
 def main() -> None:
-    """Both locks."""
+    """All three locks."""
     runtime = compile_lock("requirements.in", "requirements.lock", without=UNUSED)
     compile_lock(
         "requirements-dev.in",
         "requirements-dev.lock",
         without=runtime | UNUSED,
+        constraint="requirements.lock",
+    )
+    compile_lock(
+        "image/requirements.in",
+        "image/requirements.lock",
+        without=UNUSED,
         constraint="requirements.lock",
     )
 
