@@ -8,6 +8,7 @@ Contract: resources-and-controllers 2.8, W9.
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ def canonical(value: Any) -> Any:
     if isinstance(value, msgspec.Raw):
         return canonical(msgspec.json.decode(value)) if bytes(value) else None
     if isinstance(value, msgspec.Struct):
-        fields = ((f, getattr(value, f.name)) for f in msgspec.structs.fields(value))
+        fields = ((f, getattr(value, f.name)) for f in _fields(type(value)))
         # A field at its default is absent; a zero that is no default (maxRunners) is a wish.
         return canonical({f.encode_name: item for f, item in fields if item != f.default})
     if isinstance(value, Mapping):
@@ -34,6 +35,11 @@ def canonical(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value] or None
     return value
+
+
+@cache  # one entry a kind of struct; asking msgspec each time is most of a plan's time
+def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
 
 
 def fingerprint(value: Any) -> str:

@@ -9,6 +9,7 @@ Pure. Contract: resources-and-controllers 1.3, 2.5; replaces W47.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from runnerscale.api.autoscaling_runner_set import (
     MAX_RUNNERS_UNLIMITED,
@@ -24,6 +25,7 @@ from runnerscale.scaleset.config_url import ConfigUrl, parse_config_url
 from runnerscale.scaleset.errors import InvalidConfigUrl
 
 RUNNER_CONTAINER = "runner"
+ADDRESSES_MAX = 4096  # remembered readings of config URLs
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ def claim(runner_set: AutoscalingRunnerSet) -> str:
     return f"{_address(spec.github_config_url)} {group} {scale_set_name(runner_set).lower()}"
 
 
+@lru_cache(maxsize=ADDRESSES_MAX)  # pure, and asked a hundred times in one plan
 def _address(url: str) -> str:
     try:
         return str(parse_config_url(url)).lower()
