@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "tools"))
 
 import behaviours  # noqa: E402 - the path comes first
+import chart_tables  # noqa: E402 - the path comes first
 import command_help  # noqa: E402 - the path comes first
 
 from runnerscale.api import crds, phase, reasons  # noqa: E402 - the path comes first
@@ -61,12 +62,25 @@ def commands() -> dict[Path, str]:
     return {Path("docs/commands.md"): command_help.render()}
 
 
+def chart_values() -> dict[Path, str]:
+    """The charts' tables of values, their notes on unknown ones, and the package's copy."""
+    files = {chart_tables.PACKAGED: chart_tables.packaged()}
+    for name in chart_tables.CHART_NAMES:
+        folder = Path("charts") / name
+        files[folder / chart_tables.TEMPLATE] = chart_tables.template()
+        values = (ROOT / folder / "values.yaml").read_text()
+        table = chart_tables.readme_table(chart_tables.chart_of(name), values)
+        files[folder / "README.md"] = between(folder / "README.md", "values", table)
+    return files
+
+
 SOURCES: tuple[Callable[[], dict[Path, str]], ...] = (
     crd_files,
     architecture,
     troubleshooting,
     behaviour_page,
     commands,
+    chart_values,
 )
 
 
