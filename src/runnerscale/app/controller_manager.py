@@ -7,7 +7,7 @@ With a lease, the caches are filled before it is held, so that a successor start
 import asyncio
 import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,8 @@ log = structlog.get_logger(__name__)
 SUBSYSTEM = "gha-scale-set-controller"
 OFF = "0"  # a metrics address that means: nowhere
 SET_WORKERS = 8  # sets of one host must not wait for those of another (contract W29)
+RUNNER_WORKERS = 50  # measured: what a burst of runners needs on one controller
+WORKERS_MAX = 1000  # more only wait for each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +68,20 @@ class ControllerOptions:
     namespace: str
     image: str
     listener_entrypoint: str = ""
+    listener_restricted: bool = False  # a listener's container passes Pod Security "restricted"
+    listener_resources: Mapping[str, Mapping[str, str]] | None = None
     identity: str = ""
     kubeconfig: str = ""
     leader_election: bool = False
-    leader_election_id: str = "runnerscale-controller"
+    leader_election_id: str = "actions-runner-controller"
     pull_secrets: tuple[str, ...] = ()
     log_level: str = "info"
     log_format: str = "text"
     watch_namespace: str = ""
-    runner_workers: int = 50
+    runner_set_workers: int = SET_WORKERS
+    listener_workers: int = SET_WORKERS
+    set_workers: int = SET_WORKERS
+    runner_workers: int = RUNNER_WORKERS
     listener_metrics_addr: str = ":8080"
     listener_metrics_endpoint: str = "/metrics"
     metrics_addr: str = ":8080"
@@ -206,7 +213,9 @@ class Manager:
             random=self._random,
             build_version=COMPATIBLE_VERSION,
         )
-        controller = self._controller(set_controller.NAME, reconciler, self._sets, own, SET_WORKERS)
+        controller = self._controller(
+            set_controller.NAME, reconciler, self._sets, own, self._options.set_workers
+        )
         reconciler.connect(controller.enqueue, controller.enqueue_after)
         return reconciler
 
@@ -230,8 +239,8 @@ class Manager:
             own_writes=own,
             clock=self._clock,
         )
-        name = "autoscalinglistener"
-        controller = self._controller(name, reconciler, self._listeners, own, SET_WORKERS)
+        name, workers = "autoscalinglistener", self._options.listener_workers
+        controller = self._controller(name, reconciler, self._listeners, own, workers)
         listener_controller.connect(caches, controller.enqueue)
 
     def _wire_runner_sets(self) -> None:
@@ -258,8 +267,8 @@ class Manager:
             own_writes=own,
             clock=self._clock,
         )
-        name = "autoscalingrunnerset"
-        controller = self._controller(name, reconciler, self._runner_sets, own, SET_WORKERS)
+        name, workers = "autoscalingrunnerset", options.runner_set_workers
+        controller = self._controller(name, reconciler, self._runner_sets, own, workers)
         runner_set_controller.connect(caches, controller.enqueue, controller.enqueue_after)
 
     def why_not_ready(self) -> str | None:
@@ -296,6 +305,11 @@ class Manager:
                 group.create_task(controller.run(), name=controller.name)
 
 
+def workers_for(wished: int, *, own: int) -> int:
+    """How many passes of a kind run side by side: what was wished, but no fewer than we need."""
+    return min(max(wished, own), WORKERS_MAX)
+
+
 def listener_settings(options: ControllerOptions) -> listener_snapshot.Settings:
     """What listeners inherit; levels and formats that they do not know fall back to ARC's."""
     addr = options.listener_metrics_addr
@@ -307,6 +321,8 @@ def listener_settings(options: ControllerOptions) -> listener_snapshot.Settings:
         metrics_addr="" if addr == OFF else addr,
         metrics_endpoint="" if addr == OFF else options.listener_metrics_endpoint,
         excluded_prefixes=options.excluded_label_prefixes,
+        restricted=options.listener_restricted,
+        resources=options.listener_resources,
     )
 
 

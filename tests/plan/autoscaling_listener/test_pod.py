@@ -67,6 +67,54 @@ async def test_a_bad_metrics_address_is_told_and_makes_no_pod() -> None:
     assert "--listener-metrics-addr" in world.listener["status"]["message"]
 
 
+RESTRICTED = {
+    "runAsNonRoot": True,
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+REQUESTS = {"requests": {"cpu": "20m", "memory": "64Mi"}}
+
+
+async def test_a_listener_has_neither_security_context_nor_requests_unless_told() -> None:
+    world = World()
+    await world.settle()
+    (container,) = world.pod["spec"]["containers"]
+    assert not {"securityContext", "resources"} & container.keys()
+    assert "securityContext" not in world.pod["spec"]
+
+
+async def test_a_controller_that_was_told_restricts_the_listener_and_nobody_beside_it() -> None:
+    # Written by Go, a template has `resources: {}` whoever wrote it: that is no wish.
+    template = {
+        "spec": {
+            "containers": [
+                {"name": "listener", "resources": {}},
+                {"name": "sidecar", "image": "busybox"},
+            ]
+        }
+    }
+    world = World(template=template)
+    world.start(restricted=True, resources=REQUESTS)
+    await world.settle()
+    listener, sidecar = world.pod["spec"]["containers"]
+    assert listener["securityContext"] == RESTRICTED
+    assert listener["resources"] == REQUESTS
+    assert sidecar == {"name": "sidecar", "image": "busybox"}
+    assert "securityContext" not in world.pod["spec"]
+
+
+async def test_what_the_template_says_about_the_listener_stands() -> None:
+    mine = {"securityContext": {"runAsUser": 0}, "resources": {"limits": {"cpu": "1"}}}
+    world = World(template={"spec": {"containers": [{"name": "listener", **mine}]}})
+    world.start(restricted=True, resources=REQUESTS)
+    await world.settle()
+    (listener,) = world.pod["spec"]["containers"]
+    assert listener["securityContext"] == mine["securityContext"]
+    assert listener["resources"] == mine["resources"]
+
+
 @pytest.mark.behaviour("C1 T105")
 async def test_the_entry_point_can_be_another() -> None:
     world = World()

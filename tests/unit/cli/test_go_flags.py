@@ -60,7 +60,7 @@ def test_the_arguments_of_a_released_chart_are_understood() -> None:
     options = controller_options(arguments, ENVIRON)
     assert options.namespace == "arc-systems"
     assert options.leader_election
-    assert options.runner_workers == 2
+    assert options.runner_workers == 50  # ARC's 2 is a lower bound here
     assert options.watch_namespace == "arc-runners"
     assert options.excluded_label_prefixes == ("argocd.argoproj.io/",)
     assert options.metrics_addr == ":8080"

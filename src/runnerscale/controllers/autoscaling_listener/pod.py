@@ -26,6 +26,15 @@ from runnerscale.kube.objects import Body
 from runnerscale.kube.patching import controller_reference
 
 CONFIG_FOLDER = "/etc/gha-listener"
+# What Pod Security "restricted" asks for. In the container, not in the pod: a sidecar of the
+# user's may need more, and has not asked for this. The listener writes no files.
+RESTRICTED: Mapping[str, Any] = {
+    "runAsNonRoot": True,
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 GRACE_S = 60  # a message in work is finished, then the session is given back
 PORT_MAX = 65535
 
@@ -148,6 +157,10 @@ def _bare(seen: Snapshot) -> Body:
     if seen.settings.metrics_addr:
         port = metrics_port(seen.settings.metrics_addr)
         container["ports"] = [{"name": "metrics", "protocol": "TCP", "containerPort": port}]
+    if seen.settings.restricted:
+        container["securityContext"] = dict(RESTRICTED)
+    if seen.settings.resources:
+        container["resources"] = dict(seen.settings.resources)
     volume = {
         "name": "listener-config",
         "secret": {"secretName": seen.child_name(Child.CONFIG_SECRET)},

@@ -73,6 +73,9 @@ class Settings:
     metrics_addr: str = ":8080"  # "": listeners publish no metrics
     metrics_endpoint: str = "/metrics"
     excluded_prefixes: tuple[str, ...] = ()
+    # What a listener's container has unless its listenerTemplate says otherwise; None: nothing.
+    restricted: bool = False
+    resources: Mapping[str, Mapping[str, str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ POD_OWN = frozenset({"containers", "volumes"})  # treated by themselves
 POD_UNSET = frozenset({"terminationGracePeriodSeconds"})
 
 CONTAINER_IF_NOT_EMPTY = frozenset({"image", "command"})
+# What the controller may have been told to give every listener (Settings.restricted, .resources).
+# An object that went through Go has an empty `resources` whether its author wrote one or not.
+CONTAINER_DEFAULTED = frozenset({"resources", "securityContext"})
 CONTAINER_APPENDED = ("env", "args", "ports", "envFrom", "volumeMounts", "volumeDevices")
 
 
@@ -81,6 +84,8 @@ def _merged_listener(base: Mapping[str, Any], over: Mapping[str, Any]) -> Body:
         if key == "name" or key in CONTAINER_APPENDED or value is None:
             continue
         if key in CONTAINER_IF_NOT_EMPTY and not value:
+            continue
+        if key in CONTAINER_DEFAULTED and key in base and not value:
             continue
         container[key] = value
     for key in CONTAINER_APPENDED:
