@@ -29,10 +29,12 @@ from runnerscale.chart_values.known import (  # noqa: E402 - the path comes firs
     known_tree,
 )
 from runnerscale.chart_values.nearest import (  # noqa: E402 - the path comes first
+    ELSEWHERE_MIN,
     LIKENESS_MIN,
     SAME_PARENT_BONUS,
     WORD_LETTERS_MAX,
     in_order,
+    names_twice,
 )
 
 CHARTS = ROOT / "charts"
@@ -186,11 +188,13 @@ def template() -> str:
         known[name] = {
             "tree": known_tree(chart),
             "paths": [".".join(path) for path in paths],
+            "twice": sorted(names_twice(paths)),
         }
     text = (ROOT / "tools" / "unknown_values.tpl").read_text()
     facts = {
         "@KNOWN@": json.dumps(known, indent=1),
         "@LIKENESS_MIN@": str(LIKENESS_MIN),
+        "@ELSEWHERE_MIN@": str(ELSEWHERE_MIN),
         "@SAME_PARENT_BONUS@": str(SAME_PARENT_BONUS),
         "@WORD_LETTERS_MAX@": str(WORD_LETTERS_MAX),
     }

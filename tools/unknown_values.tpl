@@ -21,11 +21,17 @@ and one release may contain both charts as parts of a third.
 {{- $found := dict "unknown" list "ignored" list -}}
 {{- include "runnerscale.unknownValuesIn" (dict "values" .Values "tree" $known.tree "prefix" "" "found" $found) -}}
 {{- if $found.unknown }}
+{{- $others := list -}}
+{{- range $known.paths -}}
+{{- $name := splitList "." . | last -}}
+{{- $features := include "runnerscale.nameFeatures" $name | splitList "," -}}
+{{- $others = append $others (dict "path" . "parent" (trimSuffix $name .) "features" $features "twice" (has $name $known.twice)) -}}
+{{- end }}
 These values are not known to this chart and change nothing:
 {{- range $index, $value := $found.unknown -}}
 {{- if lt $index 20 }}
 - {{ $value.path }}
-{{- with include "runnerscale.nearestValue" (dict "key" $value.key "prefix" $value.prefix "paths" $known.paths) }} (did you mean {{ . }}?){{ end -}}
+{{- with include "runnerscale.nearestValue" (dict "key" $value.key "prefix" $value.prefix "others" $others) }} (did you mean {{ . }}?){{ end -}}
 {{- end -}}
 {{- end }}
 {{- with sub (len $found.unknown) 20 | max 0 }}
@@ -64,24 +70,22 @@ These values are accepted, since ARC's values files carry them, and ignored:
 {{- /* The known path whose last name is most like .key, or nothing. */ -}}
 {{- define "runnerscale.nearestValue" -}}
 {{- $have := dict -}}
-{{- $features := include "runnerscale.nameFeatures" .key -}}
-{{- if $features -}}
-{{- range splitList "," $features -}}{{- $_ := set $have . "" -}}{{- end -}}
+{{- range include "runnerscale.nameFeatures" .key | splitList "," -}}{{- $_ := set $have . "" -}}{{- end -}}
 {{- $best := "" -}}
 {{- $bestScore := 0 -}}
-{{- range $path := .paths -}}
-{{- $name := splitList "." $path | last -}}
-{{- $others := include "runnerscale.nameFeatures" $name | splitList "," -}}
+{{- range $other := .others -}}
+{{- $isNear := eq $other.parent $.prefix -}}
+{{- if or $isNear (not $other.twice) -}}
 {{- $shared := 0 -}}
-{{- range $others -}}{{- if hasKey $have . -}}{{- $shared = add1 $shared -}}{{- end -}}{{- end -}}
-{{- $score := div (mul 200 $shared) (add (len $have) (len $others)) -}}
-{{- if ge $score @LIKENESS_MIN@ -}}
-{{- if eq (trimSuffix $name $path) $.prefix -}}{{- $score = add $score @SAME_PARENT_BONUS@ -}}{{- end -}}
-{{- if gt $score $bestScore -}}{{- $best = $path -}}{{- $bestScore = $score -}}{{- end -}}
+{{- range $other.features -}}{{- if hasKey $have . -}}{{- $shared = add1 $shared -}}{{- end -}}{{- end -}}
+{{- $score := div (mul 200 $shared) (add (len $have) (len $other.features)) -}}
+{{- if ge $score (ternary @LIKENESS_MIN@ @ELSEWHERE_MIN@ $isNear) -}}
+{{- $score = ternary (add $score @SAME_PARENT_BONUS@) $score $isNear -}}
+{{- if gt $score $bestScore -}}{{- $best = $other.path -}}{{- $bestScore = $score -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $best -}}
-{{- end -}}
 {{- end -}}
 
 {{- /* The letters (`a.`) and pairs of letters (`ab`, at the ends `<a` and `z>`) of a name. */ -}}

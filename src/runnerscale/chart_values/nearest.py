@@ -3,16 +3,19 @@
 Two words are compared by the letters and the pairs of letters they share, since Helm's templates
 can count that in a millisecond and an edit distance not: `_unknown_values.tpl` of the charts
 does the same, and a test holds the two together. Case, `_` and `-` do not count, so a key in
-snake case finds its camel-case name. A key under the same parent is preferred.
+snake case finds its camel-case name. A key under the same parent is preferred, and a name that
+stands in several places (`labels`, `name`) is proposed under the same parent only.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from runnerscale.chart_values.known import Path
 
+LIKENESS_MIN = 45  # of 100, under the same parent; below it a proposal is a guess
+ELSEWHERE_MIN = 80  # under another parent: misplaced happens, misplaced and misspelt seldom
 SAME_PARENT_BONUS = 15
-LIKENESS_MIN = 45  # of 100; below it a proposal is a guess
 WORD_LETTERS_MAX = 64
 
 
@@ -21,16 +24,26 @@ def nearest(unknown: Path, known: Sequence[Path]) -> Path | None:
     wanted = features(unknown[-1])
     if not wanted:
         return None
+    twice = names_twice(known)
     best, best_score = None, 0
     for path in known:
-        score = likeness(wanted, features(path[-1]))
-        if score < LIKENESS_MIN:
+        is_near = path[:-1] == unknown[:-1]
+        if path[-1] in twice and not is_near:
             continue
-        if path[:-1] == unknown[:-1]:
+        score = likeness(wanted, features(path[-1]))
+        if score < (LIKENESS_MIN if is_near else ELSEWHERE_MIN):
+            continue
+        if is_near:
             score += SAME_PARENT_BONUS
         if score > best_score:
             best, best_score = path, score
     return best
+
+
+def names_twice(known: Sequence[Path]) -> set[str]:
+    """Last keys that several paths share."""
+    counts = Counter(path[-1] for path in known)
+    return {name for name, count in counts.items() if count > 1}
 
 
 def in_order(known: Sequence[Path]) -> list[Path]:
