@@ -94,7 +94,7 @@ def _controller_line(line: Line, method: str, clock: Clock) -> dict[str, Any]:
         "logger": line.pop("logger", "runnerscale"),
         "message": line.pop("event", ""),
     }
-    return head | dict(line)
+    return head | _beside(head, line)
 
 
 def _listener_line(line: Line, method: str, clock: Clock) -> dict[str, Any]:
@@ -109,7 +109,12 @@ def _listener_line(line: Line, method: str, clock: Clock) -> dict[str, Any]:
         "source": source,
         "msg": line.pop("event", ""),
     }
-    return head | dict(line)
+    return head | _beside(head, line)
+
+
+def _beside(head: dict[str, Any], line: Line) -> dict[str, Any]:
+    """The fields; one that is named like a part of the head must not replace it."""
+    return {f"{key}_" if key in head else key: value for key, value in line.items()}
 
 
 def _level(method: str) -> str:
@@ -121,8 +126,10 @@ def _text(line: dict[str, Any]) -> str:
     for key, value in line.items():
         if isinstance(value, dict) and "file" in value:
             value = f"{value['file']}:{value['line']}"
-        text = str(value)
-        if not text or any(c in text for c in ' "=\n'):
-            text = json.dumps(text)
-        parts.append(f"{key}={text}")
+        parts.append(f"{_quoted(key)}={_quoted(str(value))}")
     return " ".join(parts)
+
+
+def _quoted(text: str) -> str:
+    plain = text and not any(c in text for c in ' "=\n')
+    return text if plain else json.dumps(text)

@@ -81,7 +81,8 @@ class Reporter:
             message=shortened(trouble.message),
         )
         say = {Severity.INFO: log.info, Severity.WARNING: log.warning}.get(severity, log.error)
-        say("trouble", object=trouble.about, reason=str(trouble.reason), message=trouble.message)
+        reason = str(trouble.reason)
+        say("trouble", object=trouble.about, reason=reason, detail=trouble.message)
 
     def _remember(self, key: str, told: dict[str, str]) -> None:
         if not told:

@@ -224,7 +224,11 @@ class JobStartedWriter:
         backoff = CONFLICT_BACKOFF if after is Answer.CONFLICT else TROUBLE_BACKOFF
         delay_s = backoff.delay_s(attempt // 2, self._random)
         log.info(
-            "job started is stored again", runner=event.runner_name, after=after.value, in_s=delay_s
+            "job started is stored again",
+            component="worker",
+            runnerName=event.runner_name,
+            after=after.value,
+            in_s=round(delay_s, 3),
         )
         await self._clock.sleep(delay_s)
 

@@ -209,11 +209,11 @@ class Listener:
 
     async def _listen(self, session: SessionApi) -> None:
         now_s = self._clock.now_s()
-        self._say(states.after_opening(self._situation, now_s=now_s))
+        self._say(states.after_opening(self._situation, now_s=now_s), quiet=True)  # told below
         self._last_success_s = self._clock.monotonic_s()
         self._effects.learn(session.statistics)
         assigned = session.statistics.assigned_jobs
-        log.info("session held", component="listener", total_assigned_jobs=assigned)
+        log.info("session held", component="listener", totalAssignedJobs=assigned)
         self._effects.want()
         # The first number is out before the first poll, unless the API server is in trouble.
         await self._unless_stopped(self._wanted.wait_told(ELEMENT_BOUND_S))
@@ -246,7 +246,7 @@ class Listener:
         self._teller.happened(Reason.SESSION_LOST, "the session was lost and opened anew")
 
     async def _poll(self, session: SessionApi, cursor: int) -> Message | None:
-        log.debug("polling", component="listener", last_message_id=cursor)
+        log.debug("polling", component="listener", lastMessageID=cursor)
         began_s = self._clock.monotonic_s()
         message = await self._unless_stopped(
             session.poll(cursor, self._config.bounds.max_runners), bound_s=POLL_BOUND_S
@@ -303,7 +303,7 @@ class Listener:
         self._say(situation)
         await self._pause(situation.wait_s)
 
-    def _say(self, situation: Situation) -> None:
+    def _say(self, situation: Situation, *, quiet: bool = False) -> None:
         before, self._situation = self._situation, situation
         reason = str(situation.reason or "")
         self._metrics.record_state(str(situation.state), reason)
@@ -317,7 +317,7 @@ class Listener:
                 failures=situation.failures,
                 again_in_s=round(situation.wait_s, 1),
             )
-        elif situation.state is not before.state:
+        elif situation.state is not before.state and not quiet:
             log.info(str(situation.state), component="listener")
 
     async def _pause(self, seconds: float) -> None:

@@ -6,6 +6,7 @@ last. How messages come and are acknowledged: `loop.py`. Contract: github-servic
 """
 
 import asyncio
+from typing import Any
 
 import structlog
 
@@ -140,20 +141,6 @@ class MessageEffects:
             self._teller.set_aside("element", message.id)
 
     async def _store(self, started: list[JobEvent], deadline: Deadline) -> None:
-        for event in started:
-            log.info(
-                "job started",
-                component="worker",
-                runner=event.runner_name,
-                owner=event.owner_name,
-                repository=event.repository_name,
-                job_id=event.job_id,
-                workflow_ref=event.job_workflow_ref,
-                workflow_run_id=event.workflow_run_id,
-                job=event.job_display_name,
-                request_id=event.request_id,
-            )
-
         async def store(events: list[JobEvent]) -> None:
             for event, outcome in await store_in_order(self._started, events, deadline):
                 if not outcome.settled:
@@ -189,13 +176,30 @@ class MessageEffects:
         return None
 
     def _count(self, message: Message) -> None:
-        """Count each event once, however often its message comes."""
+        """Count and log each event once, however often its message comes."""
         if not self._seen.is_new(message.id):
             return
         self._seen.add(message.id)
         self._metrics.count("runnerscale_listener_messages_total")
         for event in message.events:
             if event.kind is JobEventKind.STARTED:
+                log.info("job started", **_fields(event))
                 self._metrics.job_started(event)
             elif event.kind is JobEventKind.COMPLETED:
+                log.info("job completed", **_fields(event), result=event.result)
                 self._metrics.job_completed(event)
+
+
+def _fields(event: JobEvent) -> dict[str, Any]:
+    """A job as a log line tells it, under ARC's keys (contract: github-service 8)."""
+    return {
+        "component": "worker",
+        "runnerName": event.runner_name,
+        "ownerName": event.owner_name,
+        "repoName": event.repository_name,
+        "jobId": event.job_id,
+        "workflowRef": event.job_workflow_ref,
+        "workflowRunId": event.workflow_run_id,
+        "jobDisplayName": event.job_display_name,
+        "requestId": event.request_id,
+    }

@@ -12,6 +12,7 @@ be, and only the listener knows which came first.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import structlog
 
@@ -138,15 +139,9 @@ class WantedWriter:
             bounds=self.bounds,
             passed_empty=self._passed_empty,
         )
-        log.info(
-            "target decided",
-            component="worker",
-            assigned_jobs=self._assigned,
-            decision=patch.replicas,
-            min=self.bounds.min_runners,
-            max=self.bounds.max_runners,
-            patch_id=patch.patch_id,
-        )
+        before = self.state.target
+        decision = self._decision(patch)
+        log.debug("target decided", **decision, patch_id=patch.patch_id)
         try:
             item = await self._client.patch(
                 EPHEMERAL_RUNNER_SETS,
@@ -165,16 +160,23 @@ class WantedWriter:
         if disturbances != self._disturbances:
             self.state = scaler.disturbed(self.state)
         self._metrics.record_desired(patch.replicas)
-        log.info(
-            "the set was told",
-            component="worker",
-            namespace=self._namespace,
-            name=self._set_name,
-            replicas=patch.replicas,
-        )
+        say = log.debug if patch.replicas == before else log.info  # a line for each change
+        where = {"namespace": self._namespace, "name": self._set_name}
+        say("set scaled", **where, replicas=patch.replicas, **decision)
         if asked == self._asked:
             self._told.set()
         return True
+
+    def _decision(self, patch: scaler.WantedPatch) -> dict[str, Any]:
+        """What was decided and from what, under ARC's keys (contract: github-service 8)."""
+        return {
+            "component": "worker",
+            "assigned job": self._assigned,
+            "decision": patch.replicas,
+            "min": self.bounds.min_runners,
+            "max": self.bounds.max_runners,
+            "currentRunnerCount": max(0, self.state.target),
+        }
 
     def _failed(self, error: KubeError) -> None:
         self.trouble = f"EphemeralRunnerSet {self._namespace}/{self._set_name}: {error}"

@@ -339,7 +339,7 @@ class MessageSession:
         self._lost_id, self._push_mode = "", False
         self._session = session
         self._statistics = session.statistics or Statistics()
-        log.info(
+        log.debug(
             "session opened",
             scale_set_id=self._scale_set_id,
             session_id=session.id,

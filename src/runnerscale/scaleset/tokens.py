@@ -161,7 +161,7 @@ class Tokens:
             task.exception()  # seen, even if nobody waits any more
 
     async def _refresh(self) -> Connection:
-        log.info("tokens are refreshed", place=str(self._config_url))
+        log.info("tokens are refreshed", githubConfigUrl=str(self._config_url))
         deadline = Deadline.after(self._clock, REFRESH_S)
         try:
             try:

@@ -49,6 +49,28 @@ def test_text_is_key_value_and_quotes_what_needs_it() -> None:
     assert 'why="it ended"' in first
 
 
+def test_a_key_with_a_space_is_quoted_as_slog_does() -> None:
+    stream = io.StringIO()
+    configure_logging("info", "text", style=Style.LISTENER, clock=CLOCK, stream=stream)
+    structlog.get_logger("test").info("set scaled", **{"assigned job": 2})
+    structlog.reset_defaults()
+    assert '"assigned job"=2' in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("style", "event", "field"),
+    [(Style.CONTROLLER, "message", "message_"), (Style.LISTENER, "msg", "msg")],
+)
+def test_a_field_cannot_replace_the_event(style: Style, event: str, field: str) -> None:
+    stream = io.StringIO()
+    configure_logging("info", "json", style=style, clock=CLOCK, stream=stream)
+    structlog.get_logger("test").info("trouble", message="something else", level="odd")
+    structlog.reset_defaults()
+    line = json.loads(stream.getvalue())
+    assert line[event] == "trouble"
+    assert "something else" in (line.get(field), line.get("message"))
+
+
 def test_a_line_below_the_level_is_not_written() -> None:
     assert len(lines(Style.CONTROLLER, "text", "warn")) == 1
     assert len(lines(Style.CONTROLLER, "text", "DEBUG")) == 3
