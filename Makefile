@@ -52,6 +52,10 @@ system: $(VENV)/.dev ## real processes, real sockets
 conformance: $(VENV)/.dev ## the same cases that a real API server must pass
 	$(BIN)/python -m pytest -q tests/conformance $(if $(K),-k '$(K)')
 
+.PHONY: go-client
+go-client: $(VENV)/.dev ## GitHub's own Go client against the fake GitHub (needs Go)
+	@$(BIN)/python tools/go_client.py
+
 .PHONY: coverage
 coverage: $(VENV)/.dev ## branch coverage of the rules, at least 95 %
 	rm -f .coverage .coverage.*

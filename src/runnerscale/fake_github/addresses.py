@@ -96,8 +96,23 @@ def queue_url(scheme: str, host: str, place: Place, *, scale_set_id: int, sessio
     """The queue of a session that was opened on `host`."""
     if place.tenant_id is None:
         return f"{scheme}://{host}/scalesets/message"  # live: no query, the token says it all
-    name = host_name(host)
-    hosted = name.startswith("pipelines") and ".actions." in name
-    root = f"/{place.tenant_id}" if hosted else f"{GHES_SERVICE}{place.tenant_id}"
-    path = f"/_apis/runtime/runnerscalesets/{scale_set_id}/message"
-    return f"{scheme}://{host}{root}{path}?sessionId={session_id}"
+    url = scale_set_url(scheme, host, place, scale_set_id=scale_set_id, what="message")
+    return f"{url}?sessionId={session_id}"
+
+
+def scale_set_url(scheme: str, host: str, place: Place, *, scale_set_id: int, what: str) -> str:
+    """An address of the Actions service about one scale set, as answers on `host` name it."""
+    if place.tenant_id is None:
+        root = "/rest"  # the broker
+    else:
+        name = host_name(host)
+        hosted = name.startswith("pipelines") and ".actions." in name
+        root = f"/{place.tenant_id}" if hosted else f"{GHES_SERVICE}{place.tenant_id}"
+    return f"{scheme}://{host}{root}/_apis/runtime/runnerscalesets/{scale_set_id}/{what}"
+
+
+def moved(url: str, public_url: str) -> str:
+    """The same address below another base; without one as it is."""
+    if not public_url:
+        return url
+    return public_url.rstrip("/") + url[url.index("/", url.index("://") + 3) :]

@@ -339,6 +339,7 @@ def _scale_set_id(state: State, wanted: str) -> int:
 def _queue_synthetic(state: State, now_s: float, asked: AddJobs, repository: str) -> list[Job]:
     owner, _, name = repository.partition("/")
     made: list[Job] = []
+    run_id = runs.next_run_id(state)  # every job belongs to a run, also where no file made it
     for place in range(asked.count):
         command = f"sleep {asked.seconds:g}"
         if place < asked.failing:
@@ -351,6 +352,7 @@ def _queue_synthetic(state: State, now_s: float, asked: AddJobs, repository: str
             timeout_s=asked.timeout_seconds,
             owner=owner,
             repository=name,
+            run_id=run_id,
             workflow_ref=f"{repository}/.github/workflows/synthetic.yml@refs/heads/main",
             env=(("CI", "true"), ("GITHUB_ACTIONS", "true")),
         )

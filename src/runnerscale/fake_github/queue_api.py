@@ -5,11 +5,12 @@ The queue token alone says whose queue it is (contract C2 2.9, 2.10). The rules 
 """
 
 from runnerscale.fake_github import sessions
+from runnerscale.fake_github.addresses import moved, scale_set_url
 from runnerscale.fake_github.answers import Answer, Call, nothing, service_answer
 from runnerscale.fake_github.hub import Hub
 from runnerscale.fake_github.refusals import bad_argument
 from runnerscale.fake_github.state import queue_topic
-from runnerscale.fake_github.wire import envelope_json, statistics_json
+from runnerscale.fake_github.wire import Json, envelope_json, statistics_json
 
 POLL_ACCEPT = "api-version=6.0-preview"
 
@@ -28,7 +29,7 @@ async def poll(hub: Hub, call: Call) -> Answer:
             envelope = hub.run(sessions.take_envelope, token, cursor)
             if envelope is not None:
                 statistics = statistics_json(scale_set)
-                messages = list(envelope.messages)
+                messages = [_with_url(hub, call, scale_set.id, m) for m in envelope.messages]
                 return service_answer(envelope_json(envelope.id, messages, statistics))
             left_s = ends_s - hub.now_s()
             if left_s <= 0:
@@ -42,3 +43,13 @@ async def acknowledge(hub: Hub, call: Call) -> Answer:
     """Delete a message."""
     hub.run(sessions.acknowledge, call.bearer(), call.number("message"))
     return nothing()
+
+
+def _with_url(hub: Hub, call: Call, scale_set_id: int, message: Json) -> Json:
+    """An offer says where it can be claimed (C2 4.3; clients do not use it)."""
+    if message.get("messageType") != "JobAvailable":
+        return message
+    url = scale_set_url(
+        call.scheme, call.host, call.place, scale_set_id=scale_set_id, what="acquirejobs"
+    )
+    return {**message, "acquireJobUrl": moved(url, hub.options.public_url)}

@@ -7,7 +7,7 @@ import hmac
 from urllib.parse import unquote, urlsplit
 
 from runnerscale.core.secret import SecretText
-from runnerscale.fake_github.addresses import tenant_url
+from runnerscale.fake_github.addresses import moved, tenant_url
 from runnerscale.fake_github.answers import Answer, Call, json_answer
 from runnerscale.fake_github.app_jwt import check_app_jwt
 from runnerscale.fake_github.hub import Hub
@@ -62,8 +62,7 @@ async def runner_registration(hub: Hub, call: Call) -> Answer:
         raise rest(404, "Not Found")
     tenant = hub.state.tenant(path)
     url = tenant_url(call.scheme, call.host, tenant.id, hub.options.hosted_backend)
-    if hub.options.public_url:
-        url = _moved(url, hub.options.public_url)
+    url = moved(url, hub.options.public_url)
     token = hub.state.tokens.issue_jwt(
         "admin",
         tenant.id,
@@ -115,11 +114,6 @@ def _tenant_path(call: Call) -> str:
     if "repo" in call.params:
         return f"{call.params['org']}/{call.params['repo']}"
     return call.params["org"]
-
-
-def _moved(url: str, public_url: str) -> str:
-    path = urlsplit(url).path
-    return public_url.rstrip("/") + path
 
 
 def _same(token: str, known: SecretText) -> bool:

@@ -25,6 +25,11 @@ RUNS_MAX = 1_000  # finished runs beyond it are forgotten, oldest first
 IN_NEEDS = {"succeeded": "success", "failed": "failure", "canceled": "cancelled"}
 
 
+def next_run_id(state: State) -> int:
+    """The id of a new run; synthetic jobs have one too, though no file made their run."""
+    return state.next_number("run", FIRST_RUN_ID)
+
+
 def start_run(
     state: State,
     now_s: float,
@@ -37,7 +42,7 @@ def start_run(
 ) -> Run:
     """Begin a run; its first jobs are queued at once."""
     run = Run(
-        id=state.next_number("run", FIRST_RUN_ID),
+        id=next_run_id(state),
         number=state.next_number("run number"),
         workflow=workflow,
         repository=repository or state.options.repository,

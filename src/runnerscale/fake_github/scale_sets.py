@@ -162,10 +162,10 @@ def delete(state: State, now_s: float, scale_set: ScaleSet) -> None:
     state.emit(now_s, "scale set", id=scale_set.id, name=scale_set.name, state="deleted")
 
 
-def to_json(state: State, scale_set: ScaleSet) -> dict[str, object]:
+def to_json(state: State, scale_set: ScaleSet, *, jit_url: str) -> dict[str, object]:
     """The scale set as the service shows it, with its statistics."""
     group = state.tenants_by_id[scale_set.tenant_id].groups[scale_set.group_id]
-    return scale_set_json(scale_set, group.name, statistics_json(scale_set))
+    return scale_set_json(scale_set, group.name, statistics_json(scale_set), jit_url=jit_url)
 
 
 def _check_place(state: State, tenant: Tenant, name: str, group_id: int, *, besides: int) -> None:

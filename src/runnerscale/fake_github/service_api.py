@@ -5,7 +5,7 @@ the thing. Contract C2 2.6-2.8, 2.11-2.13.
 """
 
 from runnerscale.fake_github import runners, scale_sets, sessions
-from runnerscale.fake_github.addresses import queue_url
+from runnerscale.fake_github.addresses import moved, queue_url, scale_set_url
 from runnerscale.fake_github.answers import Answer, Call, nothing, service_answer
 from runnerscale.fake_github.hub import Hub
 from runnerscale.fake_github.jit_config import encode_jit_config
@@ -76,7 +76,7 @@ async def find_scale_sets(hub: Hub, call: Call) -> Answer:
     group_id = int(text) if text else None
     name = call.query.get("name", "")
     found = scale_sets.find(hub.state, tenant, group_id=group_id, name=name)
-    return service_answer(list_json([scale_sets.to_json(hub.state, each) for each in found]))
+    return service_answer(list_json([_scale_set_json(hub, call, each) for each in found]))
 
 
 async def create_scale_set(hub: Hub, call: Call) -> Answer:
@@ -84,12 +84,12 @@ async def create_scale_set(hub: Hub, call: Call) -> Answer:
     tenant = tenant_of(hub, call)
     wanted = scale_sets.wanted_from_body(call.json_object())
     made = hub.run(scale_sets.create, tenant, wanted)
-    return service_answer(scale_sets.to_json(hub.state, made))
+    return service_answer(_scale_set_json(hub, call, made))
 
 
 async def get_scale_set(hub: Hub, call: Call) -> Answer:
     """A scale set by id."""
-    return service_answer(scale_sets.to_json(hub.state, scale_set_of(hub, call)))
+    return service_answer(_scale_set_json(hub, call, scale_set_of(hub, call)))
 
 
 async def update_scale_set(hub: Hub, call: Call) -> Answer:
@@ -98,7 +98,7 @@ async def update_scale_set(hub: Hub, call: Call) -> Answer:
     scale_set = scale_set_of(hub, call)
     wanted = scale_sets.wanted_from_body(call.json_object())
     changed = hub.run(scale_sets.update, tenant, scale_set, wanted)
-    return service_answer(scale_sets.to_json(hub.state, changed))
+    return service_answer(_scale_set_json(hub, call, changed))
 
 
 async def delete_scale_set(hub: Hub, call: Call) -> Answer:
@@ -209,7 +209,14 @@ def _session_answer(hub: Hub, call: Call, scale_set: ScaleSet, session: Session)
     url = queue_url(
         call.scheme, call.host, call.place, scale_set_id=scale_set.id, session_id=session.id
     )
-    if hub.options.public_url:
-        url = hub.options.public_url.rstrip("/") + url[url.index("/", url.index("://") + 3) :]
-    shown = scale_sets.to_json(hub.state, scale_set)
+    url = moved(url, hub.options.public_url)
+    shown = _scale_set_json(hub, call, scale_set)
     return service_answer(session_json(session, url, shown, statistics_json(scale_set)))
+
+
+def _scale_set_json(hub: Hub, call: Call, scale_set: ScaleSet) -> dict[str, object]:
+    url = scale_set_url(
+        call.scheme, call.host, call.place, scale_set_id=scale_set.id, what="generatejitconfig"
+    )
+    jit_url = moved(url, hub.options.public_url)
+    return scale_sets.to_json(hub.state, scale_set, jit_url=jit_url)

@@ -60,7 +60,9 @@ def statistics_json(scale_set: ScaleSet) -> Json:
     }
 
 
-def scale_set_json(scale_set: ScaleSet, group_name: str, statistics: Mapping[str, object]) -> Json:
+def scale_set_json(
+    scale_set: ScaleSet, group_name: str, statistics: Mapping[str, object], *, jit_url: str
+) -> Json:
     """A scale set (C2 2.7)."""
     return {
         "id": scale_set.id,
@@ -70,6 +72,7 @@ def scale_set_json(scale_set: ScaleSet, group_name: str, statistics: Mapping[str
         "labels": [{"type": kind, "name": name} for kind, name in scale_set.labels],
         "runnerSetting": {"disableUpdate": scale_set.disable_update},
         "createdOn": time_text(scale_set.created_s),
+        "runnerJitConfigUrl": jit_url,
         "statistics": dict(statistics),
     }
 

@@ -35,7 +35,7 @@ def test_what_clients_send_is_understood_quirks_included() -> None:
     )
     assert made.labels == [("System", "my-set"), ("System", "gpu")]
     assert made.disable_update is True
-    shown = scale_sets.to_json(world.state, made)
+    shown = scale_sets.to_json(world.state, made, jit_url="http://github.example/jit")
     assert shown["runnerSetting"] == {"disableUpdate": True}
     assert shown["runnerGroupName"] == "Default"
     assert shown["createdOn"] == "2027-01-15T08:00:00.0000000Z"  # not the zero that was sent

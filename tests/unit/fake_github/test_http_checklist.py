@@ -631,6 +631,53 @@ def test_the_urls_it_hands_out_can_be_chosen(run_virtual: RunVirtual) -> None:
     run_virtual(story())
 
 
+@pytest.mark.parametrize("backend", HostedBackend)
+@pytest.mark.parametrize("base", ["", "http://api.github.com"])
+def test_a_scale_set_and_an_offer_say_where_they_are_served(
+    run_virtual: RunVirtual, base: str, backend: HostedBackend
+) -> None:
+    # Server-filled members (C2 2.7, 4.3): the Go client decodes them, and reads none of them.
+    async def story() -> None:
+        how = {"assignment": AssignmentMode.ACQUIRE, "hosted_backend": backend}
+        async with github(base, **how) as client:
+            await client.ready()
+            place = f"{client.tenant.rstrip('/')}/_apis{SETS}/{client.scale_set_id}"
+            made = (await client.service("GET", f"{SETS}/{client.scale_set_id}")).json
+            assert made["runnerJitConfigUrl"] == f"{place}/generatejitconfig"
+            await client.queue_jobs(1)
+            (offer,) = json.loads((await client.poll()).json["body"])
+            assert offer["acquireJobUrl"] == f"{place}/acquirejobs"
+
+    run_virtual(story())
+
+
+def test_only_an_offer_has_an_address_to_claim_it_at(run_virtual: RunVirtual) -> None:
+    async def story() -> None:
+        async with github() as client:
+            await client.ready()
+            await client.queue_jobs(1)
+            (assigned,) = json.loads((await client.poll()).json["body"])
+            assert assigned["messageType"] == "JobAssigned"
+            assert "acquireJobUrl" not in assigned
+
+    run_virtual(story())
+
+
+def test_synthetic_jobs_of_one_call_share_a_run_of_their_own(run_virtual: RunVirtual) -> None:
+    # A job without a run does not exist at GitHub; who tells jobs apart by it must see one.
+    async def story() -> None:
+        async with github() as client:
+            await client.ready()
+            await client.queue_jobs(2)
+            await client.queue_jobs(1)
+            messages = json.loads((await client.poll()).json["body"])
+            first, second, other = (each["workflowRunId"] for each in messages)
+            assert first == second != other
+            assert min(first, other) > 0
+
+    run_virtual(story())
+
+
 def test_a_body_that_is_far_too_large_is_refused(run_virtual: RunVirtual) -> None:
     async def story() -> None:
         async with github() as client:
