@@ -6,6 +6,7 @@ from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
 from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
 from runnerscale.controllers.autoscaling_listener.controller import connect
 from runnerscale.kube.builtin import PODS, ROLES
+from runnerscale.kube.errors import NotFound
 from tests.plan.autoscaling_listener.world import HOME, NAME, RUNNERS, World
 
 
@@ -78,6 +79,34 @@ async def test_a_crash_between_any_two_writes_ends_in_the_same_place() -> None:
         world.start()
         await world.settle()
         assert {k: body.get("spec") for k, body in world.api.objects.items()} == wanted
+
+
+async def test_a_role_that_the_server_itself_does_not_know_yet_is_waited_for() -> None:
+    # A real API server looks the Role of a new binding up in a cache, and answers 404 until it
+    # is there (seen on 1.36). That is not worth an Event, nor another pass.
+    world = World()
+    misses = [NotFound(404, "NotFound", f'rolebindings "{NAME}" not found') for _ in range(3)]
+
+    def lag(verb: str, plural: str, name: str) -> NotFound | None:
+        asked = (verb, plural) == ("create", "rolebindings")
+        return misses.pop() if asked and misses else None
+
+    world.api.fault = lag
+    await world.one_pass()
+    assert not misses
+    assert world.role_binding is not None
+    assert world.events.said == []
+
+
+async def test_a_binding_that_is_refused_for_good_is_told() -> None:
+    world = World()
+    gone = NotFound(404, "NotFound", f'namespaces "{RUNNERS}" not found')
+    world.api.fault = lambda verb, plural, _: (
+        gone if (verb, plural) == ("create", "rolebindings") else None
+    )
+    await world.one_pass()
+    assert [reason for _, reason, _ in world.events.said] == ["ApiServerRefused"]
+    assert sum(world.clock.slept_s) < 1
 
 
 def test_events_wake_the_listener_they_concern() -> None:

@@ -89,6 +89,47 @@ async def test_no_right_to_the_secret_counts_as_done() -> None:
     assert world.ars is None
 
 
+def with_the_charts_rights(world: World) -> None:
+    """The manager Role gives rights as long as its binding stands; then only the ClusterRole."""
+    binding = NAMES[keys.CLEANUP_MANAGER_ROLE_BINDING]
+
+    def fault(verb: str, plural: str, name: str) -> KubeError | None:
+        if not name.startswith("obj-") or binding in world.api.names(ROLE_BINDINGS):
+            return None
+        allowed = (verb, plural) == ("patch", "roles")  # contract: charts-and-operations 1.6
+        return (
+            None if allowed else Forbidden(403, "Forbidden", f'cannot {verb} resource "{plural}"')
+        )
+
+    world.api.fault = fault
+
+
+async def test_the_last_role_is_released_with_the_rights_that_are_left_then() -> None:
+    world = await protected()
+    for key, resource in ORDER:
+        only = {"metadata": {"finalizers": [keys.CLEANUP_PROTECTION_FINALIZER]}}
+        world.api.change(resource, RUNNERS, NAMES[key], only)
+    with_the_charts_rights(world)
+    world.delete()
+    await world.settle()
+    assert world.ars is None
+    assert world.api.names(ROLES) == []
+    assert world.events.said == []
+
+
+async def test_a_crash_between_binding_and_role_is_made_good() -> None:
+    world = await protected()
+    for key, resource in ORDER[:-1]:  # released by the controller that died
+        world.api.drop(resource, RUNNERS, NAMES[key])
+    with_the_charts_rights(world)
+    world.delete()
+    await world.settle()
+    assert world.ars is None
+    body = world.api.body(ROLES, RUNNERS, NAMES[keys.CLEANUP_MANAGER_ROLE])
+    assert body is not None
+    assert body["metadata"]["finalizers"] == ["other/keep"]
+
+
 async def test_a_lost_right_stops_the_chain_but_not_for_ever() -> None:
     world = await protected()
 

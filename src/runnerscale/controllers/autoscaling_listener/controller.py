@@ -52,6 +52,10 @@ T = TypeVar("T", bound=KubeObject)
 # What a server says no to in so many words; anything else (away, overloaded, a conflict) is raised.
 REFUSALS = (BadRequest, Forbidden, Invalid, NotFound)
 
+# The server looks the Role of a new binding up in a cache of its own, which lags some
+# milliseconds behind the Role that was made just before.
+ROLE_KNOWN_WAITS_S = (0.05, 0.1, 0.2, 0.4)
+
 BY_RUNNER_SET = "runner-set"
 KIND = AUTOSCALING_LISTENERS.kind
 LABELLED = (Child.ROLE, Child.ROLE_BINDING)
@@ -241,15 +245,30 @@ class ListenerReconciler:
 
     async def _create(self, at: Snapshot, child: Child, body: Mapping[str, Any]) -> Answer:
         try:
-            item: KubeObject = await self._client.create(
-                child.resource, at.child_namespace(child), body
-            )
+            item = await self._create_patiently(at, child, body)
         except AlreadyExists:
             return Look.UNASKED  # a cache that lags, or somebody else: read it and compare
         except REFUSALS as error:
             return kube_trouble(error, about=at.about, doing=f"create its {child.value}")
         log.info("listener part created", listener=at.key, part=child.value)
         self._wrote(at, child, item)
+        return item
+
+    async def _create_patiently(
+        self, at: Snapshot, child: Child, body: Mapping[str, Any]
+    ) -> KubeObject:
+        """A binding is refused as not found until the server's authorizer knows its new Role."""
+        waits_s = ROLE_KNOWN_WAITS_S if child is Child.ROLE_BINDING else ()
+        for wait_s in waits_s:
+            try:
+                return await self._create_once(at, child, body)
+            except NotFound:
+                await self._clock.sleep(wait_s)
+        return await self._create_once(at, child, body)
+
+    async def _create_once(self, at: Snapshot, child: Child, body: Mapping[str, Any]) -> KubeObject:
+        namespace = at.child_namespace(child)
+        item: KubeObject = await self._client.create(child.resource, namespace, body)
         return item
 
     async def _patch(self, at: Snapshot, child: Child, body: Mapping[str, Any]) -> Answer:

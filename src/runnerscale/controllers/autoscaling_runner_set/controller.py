@@ -285,8 +285,8 @@ class RunnerSetReconciler:
     async def _unprotect(self, at: Snapshot, resource: Resource[Any], name: str) -> Answer:
         doing = f"release {resource.kind} {name}"
         try:
-            item = await self._client.get(resource, at.namespace, name)
-            patch = drop_finalizers(item.metadata, [keys.CLEANUP_PROTECTION_FINALIZER])
+            item = await self._protected(at.namespace, resource, name)
+            patch = item and drop_finalizers(item.metadata, [keys.CLEANUP_PROTECTION_FINALIZER])
             if patch is not None:
                 await self._client.patch(resource, at.namespace, name, patch)
         except NotFound:
@@ -298,6 +298,17 @@ class RunnerSetReconciler:
             said = kube_trouble(error, about=at.about, doing=doing)
             return trouble(Reason.CLEANUP_BLOCKED, about=at.about, happened=said.happened)
         return None
+
+    async def _protected(
+        self, namespace: str, resource: Resource[Any], name: str
+    ) -> KubeObject | None:
+        """As it is now. Once the manager's binding is released we may `list`, but not `get`."""
+        if resource is SECRETS:
+            item: KubeObject = await self._client.get(resource, namespace, name)
+            return item
+        by_name = f"metadata.name={name}"
+        listed = await self._client.list(resource, namespace, field_selector=by_name)
+        return next((item for item in listed.items if item.metadata.name == name), None)
 
     def _cache(self, resource: Resource[Any]) -> Informer[Any]:
         caches: dict[str, Informer[Any]] = {
