@@ -4,7 +4,7 @@ import contextlib
 import io
 import os
 
-COMMANDS = ("demo", "fake-github", "crds", "api-server", "node", "version")
+COMMANDS = ("demo", "values check", "fake-github", "crds", "api-server", "node", "version")
 HEAD = """# Commands
 
 Made by `make generate` from the commands' own help; do not edit. `controller` and `listener` take
@@ -24,7 +24,7 @@ def render() -> str:
     parts = [HEAD]
     for name in COMMANDS:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            app([name, "--help"], exit_on_error=False, result_action="return_value")
+            app([*name.split(), "--help"], exit_on_error=False, result_action="return_value")
         text = "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
         parts.append(f"## runnerscale {name}\n\n```text\n{text}\n```\n")
     flags = controller_flags().format_help()

@@ -13,7 +13,16 @@ from runnerscale.chart_values.findings import Finding, ValuePath, dotted
 from runnerscale.chart_values.known import Chart, Node
 
 # The words of a schema that this page knows; tests/charts/test_schemas.py asks for no others.
-CHECKED = {"type", "enum", "pattern", "minimum", "properties", "additionalProperties", "items"}
+CHECKED = {
+    "type",
+    "enum",
+    "pattern",
+    "minimum",
+    "maximum",
+    "properties",
+    "additionalProperties",
+    "items",
+}
 UNCHECKED = {"$schema", "$ref", "title", "description", "definitions", "x-free-form", "x-ignored"}
 
 _KINDS = {
@@ -65,10 +74,13 @@ def _problem(node: Node, value: Any, path: ValuePath) -> Finding | None:
         return Finding(path, what, f"Take one of {allowed}")
     if isinstance(value, str) and "pattern" in node and not re.search(node["pattern"], value):
         return Finding(path, f"{name} is text that is no whole number", "Write digits only")
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and "minimum" in node and value < node["minimum"]:
-        what = f"{name} is {value}, less than {node['minimum']}"
-        return Finding(path, what, f"Write {node['minimum']} or more")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if value < node.get("minimum", value):
+            what = f"{name} is {value}, less than {node['minimum']}"
+            return Finding(path, what, f"Write {node['minimum']} or more")
+        if value > node.get("maximum", value):
+            what = f"{name} is {value}, more than {node['maximum']}"
+            return Finding(path, what, f"Write {node['maximum']} or less")
     return None
 
 

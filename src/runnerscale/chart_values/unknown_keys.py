@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from runnerscale.chart_values.findings import Finding, ValuePath, dotted
-from runnerscale.chart_values.known import Chart, Node, Path, ignored
+from runnerscale.chart_values.known import Chart, Node, Path, charts, ignored
 from runnerscale.chart_values.nearest import in_order, nearest
 
 
@@ -26,7 +26,7 @@ def _below(
         here = (*path, key)
         child = children.get(key)
         if child is None:
-            yield _unknown(here, known)
+            yield _unknown(chart, here, known)
             continue
         reason = ignored(chart.resolved(child))
         if reason:
@@ -36,9 +36,12 @@ def _below(
             yield from _below(chart, child, values[key], here, known)
 
 
-def _unknown(here: Path, known: list[Path]) -> Finding:
+def _unknown(chart: Chart, here: Path, known: list[Path]) -> Finding:
     path: ValuePath = here
     what = f"{dotted(path)} is not a value of this chart and changes nothing"
+    for other in charts().values():
+        if other is not chart and any(here == path for path, _ in other.paths()):
+            return Finding(path, what, f"It is one of the chart {other.name}")
     meant = nearest(here, known)
     if meant is None:
         return Finding(path, what, "No value has a similar name; take it away")

@@ -226,6 +226,13 @@ def node(
     )
 
 
+app.command(
+    "runnerscale.cli.values_command:values",
+    name="values",
+    help="Look at values files of the charts: runnerscale values check FILE.",
+)
+
+
 @app.command
 def version() -> int:
     """Print the version, and the version of ARC that this one stands in for."""
