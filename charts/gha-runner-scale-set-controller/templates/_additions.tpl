@@ -21,15 +21,28 @@ it takes a `false` of the user's for nothing. Context: given, ours. */}}
 {{- end }}
 
 {{/* Enough for the Pod Security level "restricted". No user id: the image has one, and some
-clusters assign their own. */}}
+clusters assign their own. Who asks for root gets no runAsNonRoot: no kubelet would start both. */}}
 {{- define "gha-rs-controller.podSecurityContext" -}}
-{{- $ours := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") }}
-{{- include "gha-rs-controller.filled" (dict "given" .Values.podSecurityContext "ours" (ternary $ours dict (eq (toString (.Values.additions).restrictedSecurity) "true"))) }}
+{{- $ours := dict }}
+{{- if (.Values.additions).restrictedSecurity }}
+{{- $_ := set $ours "seccompProfile" (dict "type" "RuntimeDefault") }}
+{{- $users := list (include "gha-rs-controller.text" (.Values.podSecurityContext).runAsUser) (include "gha-rs-controller.text" (.Values.securityContext).runAsUser) }}
+{{- if not (has "0" $users) }}{{ $_ := set $ours "runAsNonRoot" true }}{{ end }}
+{{- end }}
+{{- include "gha-rs-controller.filled" (dict "given" .Values.podSecurityContext "ours" $ours) }}
 {{- end }}
 
+{{/* The API server refuses allowPrivilegeEscalation false beside the two ways to have everything. */}}
 {{- define "gha-rs-controller.securityContext" -}}
-{{- $ours := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
-{{- include "gha-rs-controller.filled" (dict "given" .Values.securityContext "ours" (ternary $ours dict (eq (toString (.Values.additions).restrictedSecurity) "true"))) }}
+{{- $given := .Values.securityContext | default dict }}
+{{- $ours := dict }}
+{{- if (.Values.additions).restrictedSecurity }}
+{{- $ours = dict "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
+{{- if not (or $given.privileged (has "SYS_ADMIN" (($given.capabilities).add | default list))) }}
+{{- $_ := set $ours "allowPrivilegeEscalation" false }}
+{{- end }}
+{{- end }}
+{{- include "gha-rs-controller.filled" (dict "given" $given "ours" $ours) }}
 {{- end }}
 
 {{/* The user's resources replace ours as a whole: half of each could ask for more than the limit. */}}
