@@ -18,16 +18,22 @@ Helm can be told to skip that.
 {{- include "scale-set.check-pod" . -}}
 {{- end -}}
 
-{{/* A value that is not of its kind would vanish or end in a message about Go types. Call with
-     (dict "value" V "path" PATH "kind" "map" or "slice" or "string" or "number"); null is unset. */}}
+{{/* A kind in words. Values are not quoted where they may hold a secret, as any text may. */}}
+{{- define "scale-set.kind-words" -}}
+{{- $words := dict "map" "a map" "slice" "a list" "string" "a text" "bool" "a boolean" "invalid" "empty" -}}
+{{- index $words (kindOf .) | default "a number" -}}
+{{- end -}}
+
+{{/* A value that is not of its kind would vanish or end in a message about Go types; null is unset.
+     Call with (dict "value" V "path" PATH "kind" "map" or "slice" or "string"). */}}
 {{- define "scale-set.check-kind" -}}
-{{- $words := dict "map" "a map" "slice" "a list" "string" "a text" -}}
 {{- if not (or (kindIs .kind .value) (kindIs "invalid" .value)) -}}
-{{- fail (printf "%s must be %s, but it is %s. Look at its example in the chart's values.yaml." .path (index $words .kind) (toJson .value)) -}}
+{{- $wanted := get (dict "map" "a map" "slice" "a list" "string" "a text") .kind -}}
+{{- fail (printf "%s must be %s, but it is %s. Look at its example in the chart's values.yaml." .path $wanted (include "scale-set.kind-words" .value)) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Sections whose parts are read here and elsewhere. What holds credentials is not quoted. */}}
+{{/* Sections whose parts are read here and elsewhere. */}}
 {{- define "scale-set.check-types" -}}
 {{- range $key := list "proxy" "githubServerTLS" "keyVault" "containerMode" "listenerTemplate" "listenerMetrics" "template" "controllerServiceAccount" "labels" "annotations" "resourceMeta" "additions" -}}
 {{- include "scale-set.check-kind" (dict "value" (index $.Values $key) "path" $key "kind" "map") -}}
@@ -76,7 +82,7 @@ Helm can be told to skip that.
 {{- $keys := "github_token, or of github_app_id, github_app_installation_id and github_app_private_key" -}}
 {{- $secret := .Values.githubConfigSecret -}}
 {{- if not (or (kindIs "map" $secret) (kindIs "string" $secret) (kindIs "invalid" $secret)) -}}
-{{- fail "githubConfigSecret must be a map with credentials or the name of a Secret, but it is a number, a list or a boolean. Put a name of digits in quotes." -}}
+{{- fail (printf "githubConfigSecret must be a map with credentials or the name of a Secret, but it is %s. Put a name of digits in quotes." (include "scale-set.kind-words" $secret)) -}}
 {{- end -}}
 {{- if kindIs "map" $secret -}}
 {{- $token := include "scale-set.text" $secret.github_token -}}
@@ -136,8 +142,8 @@ Helm can be told to skip that.
 
 {{/* Call with (dict "proxy" MAP "path" "proxy"). A proxy's address may hold a password: not quoted. */}}
 {{- define "scale-set.check-proxy" -}}
+{{- include "scale-set.check-kind" (dict "value" .proxy "path" .path "kind" "map") -}}
 {{- $proxy := .proxy | default dict -}}
-{{- include "scale-set.check-kind" (dict "value" $proxy "path" .path "kind" "map") -}}
 {{- range $scheme := list "http" "https" -}}
 {{- $server := index $proxy $scheme | default dict -}}
 {{- if not (kindIs "map" $server) -}}
@@ -147,9 +153,7 @@ Helm can be told to skip that.
 {{- fail (printf "%s.%s has a credentialSecretRef but no url. Set %s.%s.url to the proxy's address, such as http://proxy.example.com:8080." $.path $scheme $.path $scheme) -}}
 {{- end -}}
 {{- end -}}
-{{- if not (or (kindIs "slice" $proxy.noProxy) (kindIs "invalid" $proxy.noProxy)) -}}
-{{- fail (printf "%s.noProxy must be a list, but it is %s. Write one host in each item." .path (toJson $proxy.noProxy)) -}}
-{{- end -}}
+{{- include "scale-set.check-kind" (dict "value" $proxy.noProxy "path" (print .path ".noProxy") "kind" "slice") -}}
 {{- end -}}
 
 {{- define "scale-set.check-tls" -}}
@@ -219,6 +223,11 @@ Helm can be told to skip that.
 {{- end -}}
 {{- $names := list -}}
 {{- range $container := $spec.containers }}{{ $names = append $names $container.name }}{{ end -}}
+{{- $everyone := $names -}}
+{{- range $container := $spec.initContainers }}{{ $everyone = append $everyone $container.name }}{{ end -}}
+{{- if ne (len (uniq $everyone)) (len $everyone) -}}
+{{- fail (printf "template.spec has two containers of the same name: %s. Give each, init containers too, a name of its own." (join ", " $everyone)) -}}
+{{- end -}}
 {{- $others := without $names "dind" -}}
 {{- if and (ne (include "scale-set.mode" .) "dind") (has "dind" $names) }}{{ $others = $names }}{{ end -}}
 {{- if and $others (not (has "runner" $names)) -}}
@@ -234,7 +243,7 @@ Helm can be told to skip that.
 {{/* Entries are merged by name, so each needs one. Call with (dict "entry" ENTRY "path" PATH). */}}
 {{- define "scale-set.check-entry" -}}
 {{- if not (kindIs "map" .entry) -}}
-{{- fail (printf "%s must be a map with a name, but it is %s." .path (toJson .entry)) -}}
+{{- fail (printf "%s must be a map with a name, but it is %s." .path (include "scale-set.kind-words" .entry)) -}}
 {{- end -}}
 {{- if not (and (kindIs "string" .entry.name) .entry.name) -}}
 {{- fail (printf "%s has no name, or one that is no text. Give it a name." .path) -}}

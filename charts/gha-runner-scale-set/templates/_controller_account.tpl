@@ -11,8 +11,8 @@ read from the labels of the controller's Deployment, wherever in the cluster tha
 {{- $namespace := include "scale-set.text" $given.namespace -}}
 {{- if not (and $name $namespace) -}}
 {{- $labels := include "scale-set.controller-labels" . | fromJson -}}
-{{- $name = $name | default (include "scale-set.controller-label" (dict "labels" $labels "part" "name")) -}}
-{{- $namespace = $namespace | default (include "scale-set.controller-label" (dict "labels" $labels "part" "namespace")) -}}
+{{- if not $name }}{{ $name = include "scale-set.controller-label" (dict "labels" $labels "part" "name") }}{{ end -}}
+{{- if not $namespace }}{{ $namespace = include "scale-set.controller-label" (dict "labels" $labels "part" "namespace") }}{{ end -}}
 {{- end -}}
 {{- dict "name" $name "namespace" $namespace | toJson -}}
 {{- end -}}
