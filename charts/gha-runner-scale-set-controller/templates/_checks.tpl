@@ -8,48 +8,143 @@ to skip the schema, and because a template that trips over a type says nothing o
 {{- include "gha-rs-controller.checkAccount" . }}
 {{- include "gha-rs-controller.checkAddresses" . }}
 {{- include "gha-rs-controller.checkLists" . }}
-{{- include "gha-rs-controller.checkNumbers" . }}
 {{- include "gha-rs-controller.checkMonitors" . }}
 {{- end }}
 
-{{- define "gha-rs-controller.checkTypes" -}}
-{{- $values := .Values }}
-{{- range $path := list "labels" "image" "serviceAccount" "podAnnotations" "podLabels" "podSecurityContext" "securityContext" "resources" "nodeSelector" "affinity" "metrics" "pprof" "flags" "additions" "networkPolicy" "podMonitor" "serviceMonitor" "prometheusRule" }}
-{{- include "gha-rs-controller.isA" (dict "value" (index $values $path) "path" $path "kind" "map" "example" (printf "%s: {key: value}" $path)) }}
-{{- end }}
-{{- range $path := list "imagePullSecrets" "env" "tolerations" "topologySpreadConstraints" "volumes" "volumeMounts" }}
-{{- include "gha-rs-controller.isA" (dict "value" (index $values $path) "path" $path "kind" "slice" "example" "a list, each item on a line that begins with a dash") }}
-{{- end }}
-{{- range $path := list "nameOverride" "fullnameOverride" "namespaceOverride" "priorityClassName" }}
-{{- include "gha-rs-controller.isA" (dict "value" (index $values $path) "path" $path "kind" "string" "example" "text, in quotes (with --set: --set-string)") }}
-{{- end }}
-{{- $nested := dict
-    "image.repository" (dict "value" (.Values.image).repository "kind" "string")
-    "image.pullPolicy" (dict "value" (.Values.image).pullPolicy "kind" "string")
-    "serviceAccount.name" (dict "value" (.Values.serviceAccount).name "kind" "string")
-    "serviceAccount.annotations" (dict "value" (.Values.serviceAccount).annotations "kind" "map")
-    "metrics.controllerManagerAddr" (dict "value" (.Values.metrics).controllerManagerAddr "kind" "string")
-    "metrics.listenerAddr" (dict "value" (.Values.metrics).listenerAddr "kind" "string")
-    "metrics.listenerEndpoint" (dict "value" (.Values.metrics).listenerEndpoint "kind" "string")
-    "pprof.addr" (dict "value" (.Values.pprof).addr "kind" "string")
-    "flags.logLevel" (dict "value" (.Values.flags).logLevel "kind" "string")
-    "flags.logFormat" (dict "value" (.Values.flags).logFormat "kind" "string")
-    "flags.watchSingleNamespace" (dict "value" (.Values.flags).watchSingleNamespace "kind" "string")
-    "flags.excludeLabelPropagationPrefixes" (dict "value" (.Values.flags).excludeLabelPropagationPrefixes "kind" "slice")
-    "flags.rateLimiter" (dict "value" (.Values.flags).rateLimiter "kind" "map")
-    "flags.healthProbeBindAddress" (dict "value" (.Values.flags).healthProbeBindAddress "kind" "string") }}
-{{- range $path, $check := $nested }}
-{{- include "gha-rs-controller.isA" (merge (dict "path" $path "example" (get (dict "string" "text, in quotes" "map" "a map" "slice" "a list, each item on a line that begins with a dash") $check.kind)) $check) }}
-{{- end }}
-{{- include "gha-rs-controller.isA" (dict "value" ((.Values.flags).rateLimiter).name "path" "flags.rateLimiter.name" "kind" "string" "example" "text, in quotes") }}
+{{/* Every value and its type; a list of words is a choice. The outer stand before the inner. */}}
+{{- define "gha-rs-controller.types" -}}
+labels: labels
+replicaCount: count
+image: map
+image.repository: text
+image.pullPolicy: [Always, IfNotPresent, Never]
+image.tag: tag
+imagePullSecrets: list
+nameOverride: text
+fullnameOverride: text
+namespaceOverride: text
+env: list
+serviceAccount: map
+serviceAccount.create: switch
+serviceAccount.annotations: labels
+serviceAccount.name: text
+podAnnotations: labels
+podLabels: labels
+podSecurityContext: map
+securityContext: map
+resources: map
+nodeSelector: labels
+tolerations: list
+affinity: map
+topologySpreadConstraints: list
+volumes: list
+volumeMounts: list
+priorityClassName: text
+metrics: map
+metrics.controllerManagerAddr: text
+metrics.listenerAddr: text
+metrics.listenerEndpoint: text
+pprof: map
+pprof.addr: text
+flags: map
+flags.logLevel: [debug, info, warn, error]
+flags.logFormat: [text, json]
+flags.watchSingleNamespace: text
+flags.runnerMaxConcurrentReconciles: count
+flags.autoscalingRunnerSetMaxConcurrentReconciles: count
+flags.autoscalingListenerMaxConcurrentReconciles: count
+flags.ephemeralRunnerSetMaxConcurrentReconciles: count
+flags.ephemeralRunnerMaxConcurrentReconciles: count
+flags.excludeLabelPropagationPrefixes: list
+flags.rateLimiter: map
+flags.rateLimiter.name: [bucket_rate_limiter, typed_rate_limiter]
+flags.healthProbeBindAddress: text
+flags.k8sClientRateLimiterQPS: count
+flags.k8sClientRateLimiterBurst: count
+additions: map
+additions.labels: switch
+additions.events: switch
+additions.restrictedSecurity: switch
+additions.resources: switch
+additions.probes: switch
+additions.podDisruptionBudget: switch
+additions.topologySpread: switch
+additions.listenerSecurity: switch
+additions.listenerResources: switch
+additions.unknownValueNotes: switch
+networkPolicy: map
+networkPolicy.enabled: switch
+networkPolicy.metricsFrom: list
+networkPolicy.egress: list
+networkPolicy.extraEgress: list
+podMonitor: map
+podMonitor.enabled: switch
+podMonitor.labels: labels
+podMonitor.interval: text
+podMonitor.scrapeTimeout: text
+podMonitor.relabelings: list
+podMonitor.metricRelabelings: list
+serviceMonitor: map
+serviceMonitor.enabled: switch
+serviceMonitor.labels: labels
+serviceMonitor.interval: text
+serviceMonitor.scrapeTimeout: text
+serviceMonitor.relabelings: list
+serviceMonitor.metricRelabelings: list
+prometheusRule: map
+prometheusRule.enabled: switch
+prometheusRule.labels: labels
 {{- end }}
 
-{{/* Context: value, path, kind, example. Null is always fine: it means "not given". */}}
-{{- define "gha-rs-controller.isA" -}}
-{{- if not (or (kindIs "invalid" .value) (kindIs .kind .value)) }}
-{{- $words := dict "map" "a map" "slice" "a list" "string" "a text" "bool" "true or false" "float64" "a number" "int64" "a number" "int" "a number" }}
-{{- fail (printf "%s is %s and must be %s. Write %s, or leave it out." .path (get $words (kindOf .value) | default (kindOf .value)) (get $words .kind) .example) }}
+{{- define "gha-rs-controller.checkTypes" -}}
+{{- range $path, $type := include "gha-rs-controller.types" . | fromYaml }}
+{{- $value := $.Values }}
+{{- range $key := splitList "." $path }}
+{{- if kindIs "map" $value }}{{ $value = index $value $key }}{{ else }}{{ $value = (dict).none }}{{ end }}
 {{- end }}
+{{- if not (kindIs "invalid" $value) }}
+{{- include "gha-rs-controller.checkType" (dict "value" $value "path" $path "type" $type) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Context: value (not null), path, type. */}}
+{{- define "gha-rs-controller.checkType" -}}
+{{- $plain := not (or (kindIs "map" .value) (kindIs "slice" .value)) }}
+{{- if kindIs "slice" .type }}
+{{- if not (and (kindIs "string" .value) (has .value (append .type ""))) }}
+{{- include "gha-rs-controller.refuse" (merge (dict "wanted" (printf "be one of %s" (join ", " .type))) .) }}
+{{- end }}
+{{- else if eq .type "map" }}
+{{- if not (kindIs "map" .value) }}{{ include "gha-rs-controller.refuse" (merge (dict "wanted" "be a map: keys with values") .) }}{{ end }}
+{{- else if eq .type "list" }}
+{{- if not (kindIs "slice" .value) }}{{ include "gha-rs-controller.refuse" (merge (dict "wanted" "be a list: items that begin with a dash") .) }}{{ end }}
+{{- else if eq .type "text" }}
+{{- if not (kindIs "string" .value) }}{{ include "gha-rs-controller.refuse" (merge (dict "wanted" "be a text: put it in quotes (with --set: --set-string)") .) }}{{ end }}
+{{- else if eq .type "switch" }}
+{{- if not (kindIs "bool" .value) }}{{ include "gha-rs-controller.refuse" (merge (dict "wanted" "be true or false, without quotes") .) }}{{ end }}
+{{- else if eq .type "count" }}
+{{- if not (and $plain (regexMatch "^(0|[1-9][0-9]{0,8})?$" (include "gha-rs-controller.text" .value))) }}
+{{- include "gha-rs-controller.refuse" (merge (dict "wanted" "be a whole number from 0 to 999999999") .) }}
+{{- end }}
+{{- else if eq .type "tag" }}
+{{- if or (not $plain) (kindIs "bool" .value) (and (kindIs "float64" .value) (contains "." (include "gha-rs-controller.text" .value))) }}
+{{- include "gha-rs-controller.refuse" (merge (dict "wanted" "be a text: put it in quotes") .) }}
+{{- end }}
+{{- else if eq .type "labels" }}
+{{- if not (kindIs "map" .value) }}{{ include "gha-rs-controller.refuse" (merge (dict "wanted" "be a map: keys with values") .) }}{{ end }}
+{{- range $key, $one := .value }}
+{{- if or (kindIs "map" $one) (kindIs "slice" $one) }}
+{{- include "gha-rs-controller.refuse" (dict "path" (printf "%s.%s" $.path $key) "value" $one "wanted" "be a text") }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Context: path, value, wanted. */}}
+{{- define "gha-rs-controller.refuse" -}}
+{{- $is := ternary "a list" (ternary "a map" (toJson .value) (kindIs "map" .value)) (kindIs "slice" .value) }}
+{{- fail (printf "%s is %s and must %s. Correct it, or leave it out." .path $is .wanted) }}
 {{- end }}
 
 {{- define "gha-rs-controller.checkAccount" -}}
@@ -98,9 +193,8 @@ to skip the schema, and because a template that trips over a type says nothing o
 {{- end }}
 {{- range $path := list "env" "volumes" "volumeMounts" "tolerations" "topologySpreadConstraints" }}
 {{- range $i, $item := index $.Values $path }}
-{{- include "gha-rs-controller.isA" (dict "value" $item "path" (printf "%s[%d]" $path $i) "kind" "map" "example" "it as in a pod") }}
-{{- if kindIs "invalid" $item }}
-{{- fail (printf "%s[%d] is empty. Write it as in a pod, or remove it." $path $i) }}
+{{- if not (kindIs "map" $item) }}
+{{- include "gha-rs-controller.refuse" (dict "value" $item "path" (printf "%s[%d]" $path $i) "wanted" "be a map, as in a pod") }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -111,23 +205,8 @@ to skip the schema, and because a template that trips over a type says nothing o
 {{- end }}
 {{- range $i, $item := (.Values.flags).excludeLabelPropagationPrefixes }}
 {{- if not (and (kindIs "string" $item) $item) }}
-{{- fail (printf "flags.excludeLabelPropagationPrefixes[%d] is not a text. Write the beginning of a label's key, such as \"example.com/\"." $i) }}
+{{- include "gha-rs-controller.refuse" (dict "value" $item "path" (printf "flags.excludeLabelPropagationPrefixes[%d]" $i) "wanted" "be the beginning of a label's key, such as \"example.com/\"") }}
 {{- end }}
-{{- end }}
-{{- end }}
-
-{{- define "gha-rs-controller.checkNumbers" -}}
-{{- include "gha-rs-controller.isCount" (dict "value" .Values.replicaCount "path" "replicaCount") }}
-{{- range $key := list "runnerMaxConcurrentReconciles" "autoscalingRunnerSetMaxConcurrentReconciles" "autoscalingListenerMaxConcurrentReconciles" "ephemeralRunnerSetMaxConcurrentReconciles" "ephemeralRunnerMaxConcurrentReconciles" "k8sClientRateLimiterQPS" "k8sClientRateLimiterBurst" }}
-{{- include "gha-rs-controller.isCount" (dict "value" (get ($.Values.flags | default dict) $key) "path" (printf "flags.%s" $key)) }}
-{{- end }}
-{{- end }}
-
-{{/* Context: value, path. Digits, as a number or in quotes; empty means "not given". */}}
-{{- define "gha-rs-controller.isCount" -}}
-{{- $text := include "gha-rs-controller.text" .value }}
-{{- if and $text (not (regexMatch "^(0|[1-9][0-9]{0,8})$" $text)) }}
-{{- fail (printf "%s is %q and must be a whole number from 0 to 999999999. Write it in digits, or leave it out." .path $text) }}
 {{- end }}
 {{- end }}
 

@@ -16,6 +16,8 @@ app.kubernetes.io/component: runner-scale-set-listener
 
 {{/* How often, and what is done with what was read. Context: the values of the monitor. */}}
 {{- define "gha-rs-controller.scraping" -}}
+{{- /* The metrics name the namespace of their scale set; the pod's own must not take its place. */}}
+honorLabels: true
 {{- with .interval }}
 interval: {{ . }}
 {{- end }}

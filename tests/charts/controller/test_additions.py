@@ -342,6 +342,7 @@ def test_pod_monitors_read_the_controller_and_the_listeners() -> None:
     found = with_additions(values)
     scraping = {
         "port": "metrics",
+        "honorLabels": True,
         "interval": "30s",
         "scrapeTimeout": "10s",
         "relabelings": [{"action": "labeldrop", "regex": "pod"}],
@@ -354,6 +355,10 @@ def test_pod_monitors_read_the_controller_and_the_listeners() -> None:
         "podMetricsEndpoints": [{**scraping, "path": "/metrics"}],
     }
     listeners = named(found, "PodMonitor", f"{NAME}-listeners")["spec"]
+    assert listeners["podTargetLabels"] == [
+        "actions.github.com/scale-set-name",
+        "actions.github.com/scale-set-namespace",
+    ]
     assert listeners["podMetricsEndpoints"] == [{**scraping, "path": "/listener-metrics"}]
     assert listeners["selector"]["matchLabels"]["app.kubernetes.io/component"] == (
         "runner-scale-set-listener"
@@ -398,7 +403,7 @@ def test_a_service_monitor_has_a_service_of_its_own() -> None:
     wanted = monitor["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= service["metadata"]["labels"].items()
     assert monitor["spec"]["endpoints"] == [
-        {"port": "metrics", "path": "/metrics", "interval": "1m"}
+        {"port": "metrics", "path": "/metrics", "honorLabels": True, "interval": "1m"}
     ]
 
 
