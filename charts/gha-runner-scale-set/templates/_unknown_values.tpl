@@ -485,9 +485,6 @@ These values are accepted, since ARC's values files carry them, and ignored:
    "nameOverride": "objects of a scale set are named after runnerScaleSetName, else after the release",
    "fullnameOverride": "objects of a scale set are named after runnerScaleSetName, else after the release",
    "additions": {
-    "restrictedSecurity": "",
-    "events": "",
-    "labels": "",
     "unknownValueNotes": ""
    },
    "global": ""
@@ -514,9 +511,6 @@ These values are accepted, since ARC's values files carry them, and ignored:
    "runnerScaleSetName",
    "scaleSetLabels",
    "template",
-   "additions.events",
-   "additions.labels",
-   "additions.restrictedSecurity",
    "additions.unknownValueNotes",
    "containerMode.kubernetesModeAdditionalRoleRules",
    "containerMode.kubernetesModeWorkVolumeClaim",
