@@ -20,7 +20,7 @@ import structlog
 
 from runnerscale.core.clock import Clock
 from runnerscale.kube.informer import Informer
-from runnerscale.kube.objects import is_deleting
+from runnerscale.kube.objects import KubeObject, is_deleting
 from runnerscale.kube.store import Change
 from runnerscale.kube.versions import number_of
 
@@ -36,6 +36,7 @@ class _Pending:
     object_key: str
     version: str  # "" for a deletion
     uid: str  # "" for a write
+    until_gone: bool  # going is not enough
     since_s: float
     lists_begun: int  # lists begun before this cannot tell
     settled: bool = False
@@ -77,6 +78,19 @@ class OwnWrites:
 
     # --- what reconcilers say ---------------------------------------------------------------
 
+    def answered(
+        self, key: str, informer: Informer[Any], object_key: str, item: KubeObject
+    ) -> None:
+        """A create or patch for `key` was answered with this object.
+
+        The patch that takes the last finalizer from an object that is going removes it: the
+        answer then bears the version of before, which the cache has long shown.
+        """
+        if is_deleting(item) and not item.metadata.finalizers:
+            self.deleted(key, informer, object_key, item.metadata.uid, until_gone=True)
+        else:
+            self.wrote(key, informer, object_key, item.metadata.resource_version)
+
     def wrote(
         self, key: str, informer: Informer[Any], object_key: str, resource_version: str | None
     ) -> None:
@@ -92,12 +106,20 @@ class OwnWrites:
             self._tickets += 1
             heapq.heappush(followed.by_number, (number, self._tickets, pending))
 
-    def deleted(self, key: str, informer: Informer[Any], object_key: str, uid: str | None) -> None:
+    def deleted(
+        self,
+        key: str,
+        informer: Informer[Any],
+        object_key: str,
+        uid: str | None,
+        *,
+        until_gone: bool = False,
+    ) -> None:
         """A delete for `key` was answered; settled when the cache shows it going or gone."""
-        if not uid or not _still_there(informer, object_key, uid):
+        if not uid or not _still_there(informer, object_key, uid, until_gone=until_gone):
             return
         followed = self._follow(informer)
-        pending = self._note(key, followed, object_key, version="", uid=uid)
+        pending = self._note(key, followed, object_key, version="", uid=uid, until_gone=until_gone)
         followed.others.setdefault(object_key, []).append(pending)
 
     # --- what the controller asks -----------------------------------------------------------
@@ -131,11 +153,18 @@ class OwnWrites:
         return followed
 
     def _note(
-        self, key: str, followed: _Followed, object_key: str, *, version: str, uid: str
+        self,
+        key: str,
+        followed: _Followed,
+        object_key: str,
+        *,
+        version: str,
+        uid: str,
+        until_gone: bool = False,
     ) -> _Pending:
         now_s = self._clock.monotonic_s()
         lists_begun = followed.informer.lists_begun
-        pending = _Pending(key, object_key, version, uid, now_s, lists_begun)
+        pending = _Pending(key, object_key, version, uid, until_gone, now_s, lists_begun)
         self._pending.setdefault(key, []).append((followed, pending))
         return pending
 
@@ -185,7 +214,9 @@ class OwnWrites:
     def _changed(self, followed: _Followed, change: Change[Any]) -> None:
         for pending in [*followed.others.get(change.key, ())]:
             if pending.uid:
-                settled = not _still_there(followed.informer, change.key, pending.uid)
+                settled = not _still_there(
+                    followed.informer, change.key, pending.uid, until_gone=pending.until_gone
+                )
             else:
                 new = change.new
                 settled = new is None or new.metadata.resource_version == pending.version
@@ -213,6 +244,8 @@ class OwnWrites:
             parked.call()
 
 
-def _still_there(informer: Informer[Any], object_key: str, uid: str) -> bool:
+def _still_there(informer: Informer[Any], object_key: str, uid: str, *, until_gone: bool) -> bool:
     known = informer.store.get(object_key)
-    return known is not None and known.metadata.uid == uid and not is_deleting(known)
+    if known is None or known.metadata.uid != uid:
+        return False
+    return until_gone or not is_deleting(known)

@@ -101,6 +101,49 @@ def test_all_of_several_writes_must_show(run_virtual: RunVirtual) -> None:
     run_virtual(scenario())
 
 
+def test_what_the_last_finalizer_let_go_is_waited_for_until_it_is_gone(
+    run_virtual: RunVirtual,
+) -> None:
+    # A real API server answers with the version of before, which the cache shows already.
+    async def scenario() -> None:
+        world = World()
+        meta = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+        made = world.server.put(path_of("a"), {"metadata": meta})
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            item = await world.client.get(WIDGETS, "ns", "a")
+            assert item.metadata.resource_version == made["metadata"]["resourceVersion"]
+            world.writes.answered("key", world.informer, "ns/a", item)
+            assert not world.writes.is_settled("key")
+            world.wait_for("key")
+            world.server.drop(path_of("a"))
+            await asyncio.sleep(2)
+            world.server.thaw()
+            await asyncio.sleep(0.01)
+            assert world.heard == [2.0]
+
+    run_virtual(scenario())
+
+
+def test_any_other_answer_is_waited_for_by_its_version(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        meta = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}
+        world.server.put(path_of("a"), {"metadata": meta})
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            item = await world.client.get(WIDGETS, "ns", "a")
+            world.writes.answered("key", world.informer, "ns/a", item)
+            assert world.writes.is_settled("key")
+            world.server.frozen = True
+            made = await world.client.create(WIDGETS, "ns", {"metadata": {"name": "b"}})
+            world.writes.answered("key", world.informer, "ns/b", made)
+            assert not world.writes.is_settled("key")
+
+    run_virtual(scenario())
+
+
 @pytest.mark.parametrize("how", ["gone", "going", "replaced"])
 def test_a_deletion_is_settled_when_the_cache_shows_it(run_virtual: RunVirtual, how: str) -> None:
     async def scenario() -> None:

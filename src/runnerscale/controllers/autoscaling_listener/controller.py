@@ -218,9 +218,7 @@ class ListenerReconciler:
             item = await self._client.patch(AUTOSCALING_LISTENERS, at.namespace, at.name, body)
         except NotFound:
             return None
-        self._own_writes.wrote(
-            at.key, self._caches.listeners, at.key, item.metadata.resource_version
-        )
+        self._own_writes.answered(at.key, self._caches.listeners, at.key, item)
         return item
 
     async def _delete_self(self, at: Snapshot, uid: str) -> Answer:
@@ -307,16 +305,13 @@ class ListenerReconciler:
         except NotFound:
             return None
         self._told[at.key] = (at.listener.metadata.uid or "", told)
-        self._own_writes.wrote(
-            at.key, self._caches.listeners, at.key, item.metadata.resource_version
-        )
+        self._own_writes.answered(at.key, self._caches.listeners, at.key, item)
         return item
 
     def _wrote(self, at: Snapshot, child: Child, item: KubeObject) -> None:
         cache = self._caches.of(child)
         if cache is not None:
-            key = key_of(item)
-            self._own_writes.wrote(at.key, cache, key, item.metadata.resource_version)
+            self._own_writes.answered(at.key, cache, key_of(item), item)
 
 
 # --- which events wake which listener -----------------------------------------------------------

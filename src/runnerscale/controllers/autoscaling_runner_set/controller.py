@@ -278,8 +278,7 @@ class RunnerSetReconciler:
             return kube_trouble(error, about=at.about, doing=doing)
         except REFUSALS as error:
             return kube_trouble(error, about=at.about, doing=doing)
-        version = item.metadata.resource_version
-        self._own_writes.wrote(at.key, self._cache(resource), key_of(item), version)
+        self._own_writes.answered(at.key, self._cache(resource), key_of(item), item)
         return item  # type: ignore[return-value]  # one of the three kinds
 
     async def _unprotect(self, at: Snapshot, resource: Resource[Any], name: str) -> Answer:

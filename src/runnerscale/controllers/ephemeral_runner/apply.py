@@ -285,13 +285,10 @@ class Hands:
             subresource=subresource,
             timeout_s=KUBE_TIMEOUT_S,
         )
-        version = item.metadata.resource_version or ""
+        self._own_writes.answered(of.key, self._runners, of.key, item)
         if is_deleting(item) and not item.metadata.finalizers:
-            self._own_writes.deleted(of.key, self._runners, of.key, of.uid)
             log.info("runner gone", runner=of.name)
-            return Done(version)
-        self._own_writes.wrote(of.key, self._runners, of.key, version)
-        return Done(version)
+        return Done(item.metadata.resource_version or "")
 
     async def _delete_runner(self, action: DeleteRunner) -> Answer:
         of = action.of

@@ -129,7 +129,7 @@ class Hands:
             return Said.CONFLICT
         except REFUSALS as error:
             return self._refused(at, error, "write its metadata")
-        self._own_writes.wrote(at.key, self._sets, at.key, item.metadata.resource_version)
+        self._own_writes.answered(at.key, self._sets, at.key, item)
         return Said.DONE
 
     async def _write_status(self, at: Snapshot, body: Mapping[str, Any]) -> Answer:
@@ -143,7 +143,7 @@ class Hands:
             return Said.GONE
         except REFUSALS as error:
             return self._refused(at, error, "write its status")
-        self._own_writes.wrote(at.key, self._sets, at.key, item.metadata.resource_version)
+        self._own_writes.answered(at.key, self._sets, at.key, item)
         return item
 
     # --- runners ------------------------------------------------------------------------------
