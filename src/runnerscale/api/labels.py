@@ -53,9 +53,13 @@ HOLD = "runnerscale.dev/hold"
 # On the EphemeralRunnerSet, by the listener and nobody else, while something keeps it from its
 # work: what, as JSON (`listener_word.py`). On no runner, no pod, and in no comparison.
 LISTENER_TROUBLE = "runnerscale.dev/listener-trouble"
-# On the EphemeralRunnerSet: the keys of labels and annotations that we put there, so that
-# those which are no longer wished can be removed without touching anybody else's.
+# On a listener, its account, Role, binding and config Secret: the keys of labels and annotations
+# that we put there, so that those which are no longer wished can be removed without touching
+# anybody else's.
 OWNED_KEYS = "runnerscale.dev/owned-keys"
+# On the AutoscalingRunnerSet: the same of its EphemeralRunnerSet. Not on that itself, because ARC
+# compares its annotations exactly: with one that it does not know it never gets past them (W6).
+SET_KEYS = "runnerscale.dev/set-keys"
 # On the AutoscalingRunnerSet: the place at GitHub that `runner-scale-set-id` was issued for.
 ISSUED_FOR = "runnerscale.dev/issued-for"
 # On the AutoscalingRunnerSet: what was last told GitHub (labels, disableUpdate), fingerprinted.

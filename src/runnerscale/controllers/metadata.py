@@ -54,19 +54,35 @@ def patched(
 
 def with_owned_keys(labels: Pairs, annotations: Pairs) -> dict[str, str]:
     """The annotations, and among them one that lists all keys which we put on the object."""
-    listed = f"{','.join(sorted(labels or {}))};{','.join(sorted(annotations or {}))}"
-    return {**(annotations or {}), keys.OWNED_KEYS: listed}
+    return {**(annotations or {}), keys.OWNED_KEYS: listed_keys(labels, annotations)}
+
+
+def listed_keys(labels: Pairs, annotations: Pairs) -> str:
+    """The keys of both as one text."""
+    return f"{','.join(sorted(labels or {}))};{','.join(sorted(annotations or {}))}"
+
+
+def joined_keys(one: str, other: str) -> str:
+    """What either of two such texts lists."""
+    (labels, names), (more_labels, more_names) = _listed(one), _listed(other)
+    every_label = dict.fromkeys((*labels, *more_labels), "")
+    return listed_keys(every_label, dict.fromkeys((*names, *more_names), ""))
 
 
 def metadata_patch(
-    meta: ObjectMeta, *, labels: Mapping[str, str], annotations: Mapping[str, str]
+    meta: ObjectMeta,
+    *,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    owned: str | None = None,
 ) -> dict[str, Any]:
     """The `metadata` part of a merge patch that gives an object what is wished; {}: it has it.
 
-    `annotations` come from `with_owned_keys`: what the object's own list names and is no longer
-    wished is taken away, everything else that is on it is left alone.
+    What `owned` lists (or the object's own list, where `annotations` come from `with_owned_keys`)
+    and is no longer wished is taken away, everything else that is on it is left alone.
     """
-    owned_labels, owned_annotations = _owned_keys(meta.annotations)
+    listed = (meta.annotations or {}).get(keys.OWNED_KEYS, "") if owned is None else owned
+    owned_labels, owned_annotations = _listed(listed)
     parts = {
         "labels": patched(meta.labels, labels, owned=owned_labels),
         "annotations": patched(meta.annotations, annotations, owned=owned_annotations),
@@ -74,6 +90,6 @@ def metadata_patch(
     return {name: part for name, part in parts.items() if part}
 
 
-def _owned_keys(annotations: Pairs) -> tuple[list[str], list[str]]:
-    labels, _, names = (annotations or {}).get(keys.OWNED_KEYS, "").partition(";")
+def _listed(text: str) -> tuple[list[str], list[str]]:
+    labels, _, names = text.partition(";")
     return labels.split(",") if labels else [], names.split(",") if names else []

@@ -146,7 +146,7 @@ async def test_the_word_is_left_alone_and_compared_with_nothing() -> None:
     world.edit_meta(labels={"team": "b"})
     await world.settle()
     assert keys.LISTENER_TROUBLE in world.ers["metadata"]["annotations"]
-    assert keys.LISTENER_TROUBLE not in world.ers["metadata"]["annotations"][keys.OWNED_KEYS]
+    assert keys.LISTENER_TROUBLE not in world.annotations[keys.SET_KEYS]
 
 
 # --- the scale set is gone -----------------------------------------------------------------------

@@ -4,6 +4,8 @@ import pytest
 
 from runnerscale.api import labels as keys
 from runnerscale.controllers.metadata import (
+    joined_keys,
+    listed_keys,
     merge_annotations,
     merge_labels,
     metadata_patch,
@@ -70,3 +72,19 @@ def test_what_is_as_wished_needs_no_patch() -> None:
     annotations = with_owned_keys({"a": "1"}, {"b": "2"})
     meta = ObjectMeta(labels={"a": "1", "f": "f"}, annotations={**annotations, "g": "g"})
     assert metadata_patch(meta, labels={"a": "1"}, annotations=annotations) == {}
+
+
+def test_keys_that_are_written_down_elsewhere_say_what_may_go() -> None:
+    meta = ObjectMeta(labels={"team": "a", "policy": "p"}, annotations={"note": "n", "ours": "x"})
+    patch = metadata_patch(meta, labels={}, annotations={"ours": "x"}, owned="team;note,ours")
+    assert patch == {"labels": {"team": None}, "annotations": {"note": None}}
+    # The object's own list counts only where no other is given.
+    listed = ObjectMeta(annotations={keys.OWNED_KEYS: ";note", "note": "n"})
+    assert metadata_patch(listed, labels={}, annotations={}, owned="") == {}
+
+
+def test_lists_of_keys_join_in_order_and_once() -> None:
+    one, other = listed_keys({"b": "1", "a": "2"}, None), listed_keys({"a": "3"}, {"n": "1"})
+    assert (one, other) == ("a,b;", "a;n")
+    assert joined_keys(one, other) == "a,b;n"
+    assert joined_keys("", "") == ";"

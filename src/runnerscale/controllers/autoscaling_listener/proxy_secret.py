@@ -20,7 +20,7 @@ from runnerscale.controllers.autoscaling_listener.snapshot import (
     Remove,
     Snapshot,
 )
-from runnerscale.controllers.metadata import metadata_patch, with_owned_keys
+from runnerscale.controllers.metadata import metadata_patch
 from runnerscale.controllers.stages import Stage
 from runnerscale.credentials.place import Resolved
 from runnerscale.kube.objects import Body
@@ -83,7 +83,7 @@ def _write(seen: Snapshot, data: dict[str, bytes]) -> tuple[Action, ...]:
         keys.SCALE_SET_NAMESPACE: spec.autoscaling_runner_set_namespace,
         keys.SCALE_SET_NAME: spec.autoscaling_runner_set_name,
     }
-    annotations = with_owned_keys(labels, {keys.INTEGRITY_HASH: hash_secret(data)})
+    annotations = {keys.INTEGRITY_HASH: hash_secret(data)}
     owners = [controller_reference(seen.reference)]
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
     secret = seen.secret(child)

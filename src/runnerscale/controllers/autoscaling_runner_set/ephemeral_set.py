@@ -5,6 +5,10 @@ controller's rule. `replicas` and `patchID` are the listener's and never written
 own keys are compared (W6), contents before fingerprints (W9). Sets of other names, as older
 releases made them, are let go: they drain by themselves (W42).
 
+One that ARC made of the same wish is left as ARC spelled it, with ARC's hash and without a key of
+ours, so that ARC finds it as it was if it ever comes back: which keys are ours is written down on
+the runner set.
+
 Pure. Contract: resources-and-controllers 3.10, 4.1 A10-A13.
 """
 
@@ -13,7 +17,8 @@ from typing import Any
 from runnerscale.api import labels as keys
 from runnerscale.api.ephemeral_runner import EphemeralRunnerSpec
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
-from runnerscale.api.fingerprint import fingerprint
+from runnerscale.api.fingerprint import fingerprint, is_ours
+from runnerscale.api.go_form import same_in_go
 from runnerscale.api.values import as_body
 from runnerscale.controllers.autoscaling_runner_set.outdated import is_outdated
 from runnerscale.controllers.autoscaling_runner_set.snapshot import (
@@ -25,11 +30,12 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
 )
 from runnerscale.controllers.autoscaling_runner_set.wish import same_address
 from runnerscale.controllers.metadata import (
+    joined_keys,
+    listed_keys,
     merge_annotations,
     merge_labels,
     metadata_patch,
     url_labels,
-    with_owned_keys,
 )
 from runnerscale.controllers.places import place_of
 from runnerscale.controllers.stages import Stage
@@ -37,6 +43,8 @@ from runnerscale.kube.objects import Body, is_deleting
 from runnerscale.kube.patching import controller_reference, merge_diff
 
 HOLD_ALL = "0"
+# Ours whatever is written down: the first must never stay, the second is where it stood before.
+ALWAYS_OURS = f";{keys.HOLD},{keys.OWNED_KEYS}"
 
 
 def stage(seen: Snapshot) -> Stage[Action]:
@@ -60,6 +68,15 @@ def is_settled(seen: Snapshot) -> bool:
     """Whether it is there and as wished."""
     found = seen.live_set
     return found is not None and not _patch(seen, found)
+
+
+def own_keys(seen: Snapshot) -> str:
+    """Which keys on the set are ours; those that are to go are among them until they have gone."""
+    own = listed_keys(**_metadata(seen, ""))
+    found = seen.current_set
+    return (
+        own if found is None or not _patch(seen, found) else joined_keys(own, _owned(seen, found))
+    )
 
 
 def runner_spec(seen: Snapshot) -> EphemeralRunnerSpec:
@@ -110,7 +127,7 @@ def _missing(seen: Snapshot) -> Stage[Action]:
     if not ready or is_outdated(seen):
         return Stage()
     metadata: Body = {"name": seen.name, "namespace": seen.namespace}
-    metadata |= _metadata(seen, runner_spec(seen))
+    metadata |= _metadata(seen, fingerprint(runner_spec(seen)))
     metadata["ownerReferences"] = [controller_reference(seen.reference)]
     # No replicas: absence is 0, and the field is the listener's from the first write on.
     spec: Body = {"patchID": 0, "ephemeralRunnerSpec": as_body(runner_spec(seen))}
@@ -130,8 +147,8 @@ def _patch(seen: Snapshot, found: EphemeralRunnerSet) -> Body:
         and seen.wish.template_usable
         and may_use_place(seen, spec_now)
     )
-    if not applicable:
-        wished = spec_now  # the last good one
+    if not applicable or (_is_arcs(found) and same_in_go(spec_now, wished)):
+        wished = spec_now  # the last good one, or ARC's spelling of this one
     spec: Body = {}
     changes = merge_diff(as_body(spec_now), as_body(wished))
     if changes:
@@ -141,12 +158,29 @@ def _patch(seen: Snapshot, found: EphemeralRunnerSet) -> Body:
     spec |= merge_diff(
         {"ephemeralRunnerMetadata": as_body(block_now)}, {"ephemeralRunnerMetadata": as_body(block)}
     )
-    metadata = _metadata(seen, wished)
+    stamp = _stamp(found) if _is_arcs(found) and not changes else fingerprint(wished)
     changed = metadata_patch(
-        found.metadata, labels=metadata["labels"], annotations=metadata["annotations"]
+        found.metadata,
+        **_metadata(seen, stamp),
+        owned=joined_keys(_owned(seen, found), ALWAYS_OURS),
     )
     patch: Body = {"metadata": changed} if changed else {}
     return patch | ({"spec": spec} if spec else {})
+
+
+def _stamp(found: EphemeralRunnerSet) -> str:
+    return (found.metadata.annotations or {}).get(keys.INTEGRITY_HASH, "")
+
+
+def _is_arcs(found: EphemeralRunnerSet) -> bool:
+    """ARC made it, and we have not changed its runner spec since."""
+    return bool(_stamp(found)) and not is_ours(_stamp(found))
+
+
+def _owned(seen: Snapshot, found: EphemeralRunnerSet) -> str:
+    """The keys that we put on the set."""
+    on_it = (found.metadata.annotations or {}).get(keys.OWNED_KEYS, "")
+    return joined_keys(seen.annotation(keys.SET_KEYS), on_it)
 
 
 def _is_homeless(seen: Snapshot) -> bool:
@@ -161,7 +195,7 @@ def _is_homeless(seen: Snapshot) -> bool:
     return not same_address(in_use, seen.runner_set.spec.github_config_url)
 
 
-def _metadata(seen: Snapshot, wished: EphemeralRunnerSpec) -> dict[str, Any]:
+def _metadata(seen: Snapshot, stamp: str) -> dict[str, Any]:
     block = seen.runner_set.spec.ephemeral_runner_set_metadata
     own = labels(seen, keys.COMPONENT_RUNNER_SET)
     excluded = seen.settings.excluded_prefixes
@@ -172,9 +206,9 @@ def _metadata(seen: Snapshot, wished: EphemeralRunnerSpec) -> dict[str, Any]:
         {
             keys.RUNNER_GROUP_NAME: seen.annotation(keys.RUNNER_GROUP_NAME),
             keys.RUNNER_SCALE_SET_NAME: seen.annotation(keys.RUNNER_SCALE_SET_NAME),
-            keys.INTEGRITY_HASH: fingerprint(wished),
+            keys.INTEGRITY_HASH: stamp,
         },
     )
     if seen.is_leaving or _is_homeless(seen) or is_outdated(seen):
         annotations[keys.HOLD] = HOLD_ALL
-    return {"labels": own, "annotations": with_owned_keys(own, annotations)}
+    return {"labels": own, "annotations": annotations}

@@ -7,8 +7,13 @@ may go. The set is held, the listener goes on, and the scale set stays.
 Pure. Contract: resources-and-controllers 4.1 A6, A11; 6 W5.
 """
 
+from functools import lru_cache
+
+import msgspec
+
 from runnerscale.api import labels as keys
 from runnerscale.api.fingerprint import fingerprint
+from runnerscale.api.go_form import go_form
 from runnerscale.api.reasons import Reason, trouble
 from runnerscale.api.values import PodTemplate
 from runnerscale.controllers.autoscaling_runner_set.snapshot import Action, PatchSelf, Snapshot
@@ -23,8 +28,14 @@ def is_outdated(seen: Snapshot) -> bool:
 
 
 def pod_fingerprint(template: PodTemplate) -> str:
-    """Of what decides which runner version starts."""
-    return fingerprint({"metadata": template.metadata, "spec": template.spec})
+    """Of what decides which runner version starts, also if ARC made the runner."""
+    return _fingerprint(bytes(template.metadata), bytes(template.spec))
+
+
+@lru_cache(maxsize=256)  # asked several times in a pass, for as many sets as there are
+def _fingerprint(metadata: bytes, spec: bytes) -> str:
+    parts = {"metadata": msgspec.Raw(metadata), "spec": msgspec.Raw(spec)}
+    return fingerprint(go_form(parts))
 
 
 def stage(seen: Snapshot) -> Stage[Action]:

@@ -83,7 +83,7 @@ def _one_patch(seen: Snapshot, stage: Stage[Action], *, settled: bool) -> Stage[
         else:
             others.append(action)
     if merged or settled:
-        merged = _with_integrity(seen, merged)
+        merged = _with_set_keys(seen, _with_integrity(seen, merged))
     if merged:
         patch = at_version(merged, seen.meta.resource_version)
         others.insert(0, PatchSelf(patch, tuple(told)))
@@ -101,6 +101,14 @@ def _with_integrity(seen: Snapshot, patch: dict[str, Any]) -> dict[str, Any]:
     if seen.annotation(keys.INTEGRITY_HASH) == stamp:
         return patch
     return _merged(patch, {"metadata": {"annotations": {keys.INTEGRITY_HASH: stamp}}})
+
+
+def _with_set_keys(seen: Snapshot, patch: dict[str, Any]) -> dict[str, Any]:
+    """Which keys on the EphemeralRunnerSet are ours, written down where ARC does not look."""
+    listed = ephemeral_set.own_keys(seen)
+    if seen.annotation(keys.SET_KEYS) == listed:
+        return patch
+    return _merged(patch, {"metadata": {"annotations": {keys.SET_KEYS: listed}}})
 
 
 def _merged(one: Any, other: Any) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import msgspec
 
 from runnerscale.api.conditions import HEALTHY, ONLINE, STARTED
 from runnerscale.api.ephemeral_runner import EphemeralRunner, EphemeralRunnerSpec, has_job
-from runnerscale.api.fingerprint import is_ours, same
+from runnerscale.api.fingerprint import is_ours
+from runnerscale.api.go_form import same_in_go
 from runnerscale.api.labels import RUNNER_SPEC_HASH
 from runnerscale.api.phase import is_terminal
 from runnerscale.controllers.conditions import find
@@ -75,7 +76,7 @@ def is_current(item: EphemeralRunner, wished: EphemeralRunnerSpec, *, fingerprin
     made_from = (item.metadata.annotations or {}).get(RUNNER_SPEC_HASH, "")
     if is_ours(made_from):
         return made_from == fingerprint
-    return same(_comparable(item.spec), _comparable(wished))
+    return same_in_go(_comparable(item.spec), _comparable(wished))
 
 
 def _comparable(spec: EphemeralRunnerSpec) -> EphemeralRunnerSpec:

@@ -20,7 +20,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Snapshot,
     WriteProxySecret,
 )
-from runnerscale.controllers.metadata import metadata_patch, with_owned_keys
+from runnerscale.controllers.metadata import metadata_patch
 from runnerscale.controllers.stages import Stage
 from runnerscale.credentials.place import Resolved
 from runnerscale.kube.builtin import Secret
@@ -96,7 +96,7 @@ def wanted_write(seen: Snapshot, data: dict[str, bytes]) -> WriteProxySecret | N
     """The write that is due, if one is."""
     mine = seen.item.metadata.labels or {}
     labels = {key: mine.get(key, "") for key in (keys.SCALE_SET_NAME, keys.SCALE_SET_NAMESPACE)}
-    annotations = with_owned_keys(labels, {keys.INTEGRITY_HASH: hash_secret(data)})
+    annotations = {keys.INTEGRITY_HASH: hash_secret(data)}
     owners = [controller_reference(seen.reference)]
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
     secret = seen.proxy.secret
