@@ -16,6 +16,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 import behaviours  # noqa: E402 - the path comes first
 import chart_tables  # noqa: E402 - the path comes first
 import command_help  # noqa: E402 - the path comes first
+import dashboard  # noqa: E402 - the path comes first
+import metric_page  # noqa: E402 - the path comes first
 
 from runnerscale.api import crds, phase, reasons  # noqa: E402 - the path comes first
 
@@ -62,6 +64,16 @@ def commands() -> dict[Path, str]:
     return {Path("docs/commands.md"): command_help.render()}
 
 
+def metrics() -> dict[Path, str]:
+    """What each process publishes."""
+    return {Path("docs/metrics.md"): metric_page.render()}
+
+
+def grafana() -> dict[Path, str]:
+    """The dashboard."""
+    return {Path("dashboards/runnerscale.json"): dashboard.render()}
+
+
 def chart_values() -> dict[Path, str]:
     """The charts' tables of values, their notes on unknown ones, and the package's copy."""
     files = {chart_tables.PACKAGED: chart_tables.packaged()}
@@ -81,6 +93,8 @@ SOURCES: tuple[Callable[[], dict[Path, str]], ...] = (
     behaviour_page,
     commands,
     chart_values,
+    metrics,
+    grafana,
 )
 
 
