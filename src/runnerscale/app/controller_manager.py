@@ -69,7 +69,7 @@ class ControllerOptions:
     image: str
     listener_entrypoint: str = ""
     listener_restricted: bool = False  # a listener's container passes Pod Security "restricted"
-    listener_resources: Mapping[str, Mapping[str, str]] | None = None
+    listener_resources: Mapping[str, Mapping[str, str | int | float]] | None = None
     identity: str = ""
     kubeconfig: str = ""
     leader_election: bool = False

@@ -90,6 +90,14 @@ def controller_flags() -> GoFlags:
     flags.text("workqueue-rate-limiter", LIMITERS[0], "accepted; limits are per object")
     flags.text("kubeconfig", "", "outside a cluster: how to reach it")
     flags.switch("debug", "show tracebacks")
+    flags.note(
+        "Environment: CONTROLLER_MANAGER_POD_NAMESPACE and CONTROLLER_MANAGER_CONTAINER_IMAGE must "
+        "be set; LISTENER_ENTRYPOINT is the listeners' command (default /ghalistener); KUBECONFIG "
+        f"stands for --kubeconfig; {LISTENER_SECURITY}=restricted and {LISTENER_RESOURCES}=JSON "
+        "are what a listener's container has unless a listenerTemplate says otherwise; "
+        "RUNNERSCALE_..._MAX_CONCURRENT_RECONCILES is the flag of that name for images that do "
+        "not know it."
+    )
     flags.ignored(
         texts=LEGACY_TEXTS,
         numbers=LEGACY_NUMBERS,
@@ -194,12 +202,12 @@ def _restricted(environ: Mapping[str, str]) -> bool:
     return bool(value)
 
 
-def _resources(environ: Mapping[str, str]) -> dict[str, dict[str, str]] | None:
+def _resources(environ: Mapping[str, str]) -> dict[str, dict[str, str | int | float]] | None:
     text = environ.get(LISTENER_RESOURCES, "")
     if not text:
         return None
     try:
-        return msgspec.json.decode(text, type=dict[str, dict[str, str]])
+        return msgspec.json.decode(text, type=dict[str, dict[str, str | int | float]])
     except msgspec.MsgspecError as error:
         raise Problem(
             f"{COMMAND}: {LISTENER_RESOURCES} cannot be read: {error}",

@@ -49,6 +49,7 @@ class GoFlags:
         self._command = command
         self._description = description
         self._flags: dict[str, _Flag] = {}
+        self._notes: list[str] = []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,6 +93,10 @@ class GoFlags:
         ):
             for name in names:
                 self._add(_Flag(name, form, None, "", read, listed=False))
+
+    def note(self, text: str) -> None:
+        """Said at the end of the help text."""
+        self._notes.append(text)
 
     def _add(self, flag: _Flag) -> None:
         self._flags[flag.name] = flag
@@ -184,6 +189,8 @@ class GoFlags:
             lines += _row(f"  --{flag.name}{value}", shown)
         if silent:
             lines += ["", *_wrapped(f"Accepted, and without effect: {', '.join(silent)}.")]
+        for note in self._notes:
+            lines += ["", *_wrapped(note)]
         return "\n".join(lines)
 
 

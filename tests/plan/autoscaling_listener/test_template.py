@@ -84,14 +84,14 @@ async def test_without_a_template_the_pod_runs_on_linux() -> None:
     assert world.pod["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
 
 
-@pytest.mark.behaviour("C1 T93")
-def test_any_template_without_a_grace_period_unsets_ours() -> None:
-    assert "terminationGracePeriodSeconds" not in merged(POD, {})["spec"]
+def test_a_template_without_a_grace_period_leaves_ours() -> None:
+    # C3 W-S17 overrules C1 T93: less would cut the listener off while it gives its session back.
+    assert merged(POD, {})["spec"]["terminationGracePeriodSeconds"] == 60
+    assert merged(POD, listener())["spec"]["terminationGracePeriodSeconds"] == 60
     given = merged(POD, {"spec": {"terminationGracePeriodSeconds": 5}})
     assert given["spec"]["terminationGracePeriodSeconds"] == 5
 
 
-@pytest.mark.behaviour("C1 T93")
 async def test_without_a_template_the_grace_period_is_60_s() -> None:
     world = World()
     await world.settle()

@@ -199,6 +199,29 @@ def test_a_command_line_that_go_refuses_ends_with_2_and_shows_the_usage(
     assert caught.value.exit_code == USAGE
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--no-such-flag"], USAGE, "unknown flag --no-such-flag"),
+        (["--log-level=trace"], FAILURE, "--log-level is 'trace'"),
+    ],
+)
+def test_the_process_says_it_on_standard_error_and_ends(
+    arguments: list[str],
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in ENVIRON.items():
+        monkeypatch.setenv(name, value)
+    assert run("/manager", arguments) == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert words in said.err
+    assert said.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("time", ["0", "1m", "1m30s", "1.5h", ".5s", "300ms", "-1us", "+2µs"])
 def test_a_time_is_written_as_in_go(time: str) -> None:
     assert options(f"--sync-period={time}") == options()

@@ -75,7 +75,7 @@ class Settings:
     excluded_prefixes: tuple[str, ...] = ()
     # What a listener's container has unless its listenerTemplate says otherwise; None: nothing.
     restricted: bool = False
-    resources: Mapping[str, Mapping[str, str]] | None = None
+    resources: Mapping[str, Mapping[str, str | int | float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """How a user's `listenerTemplate` changes the listener's pod.
 
 Three kinds of fields: what identifies the listener is ignored, lists are added to, the rest is
-replaced; also by leaving it out, because that is how ARC reads a template. Fields that are newer
-than this file pass through.
+replaced. What a template leaves out keeps its default (in ARC any template takes the 60 s away in
+which the listener gives its session back). Fields that are newer than this file pass through.
 
-Pure. Contract: resources-and-controllers 3.9.
+Pure. Contract: resources-and-controllers 3.9, charts-and-operations W-S17.
 """
 
 from collections.abc import Mapping
@@ -27,8 +27,6 @@ POD_IGNORED = frozenset(
 POD_IF_NOT_EMPTY = frozenset({"restartPolicy"})
 POD_IF_NOT_NULL = frozenset({"imagePullSecrets", "nodeSelector"})
 POD_OWN = frozenset({"containers", "volumes"})  # treated by themselves
-# What our own pod sets and a template unsets by leaving it out.
-POD_UNSET = frozenset({"terminationGracePeriodSeconds"})
 
 CONTAINER_IF_NOT_EMPTY = frozenset({"image", "command"})
 # What the controller may have been told to give every listener (Settings.restricted, .resources).
@@ -55,7 +53,7 @@ def merged(pod: Mapping[str, Any], template: Mapping[str, Any]) -> Body:
 
 
 def _merged_spec(base: Mapping[str, Any], over: Mapping[str, Any]) -> Body:
-    spec: Body = {key: value for key, value in base.items() if key not in POD_UNSET}
+    spec: Body = dict(base)
     for key, value in over.items():
         if key in POD_IGNORED or key in POD_OWN or value is None:
             continue
