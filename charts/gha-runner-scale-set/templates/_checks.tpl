@@ -1,8 +1,8 @@
 {{/*
 Everything that is refused before anything is made, each with what is wrong and what to do. One template for
-each topic; the first complaint wins. Every object's file includes "scale-set.checks" first, so that a person
-reads these sentences and never a template engine's. Wrong types are caught by values.schema.json as well, but
-Helm can be told to skip that.
+each topic; the first complaint wins. values_checked.yaml asks them before any other template is taken, so that
+a person reads these sentences and never a template engine's. Wrong types are caught by values.schema.json as
+well, but Helm can be told to skip that.
 */}}
 
 {{- define "scale-set.checks" -}}
@@ -42,7 +42,8 @@ Helm can be told to skip that.
 {{- include "scale-set.check-kind" (dict "value" (index ($.Values.template | default dict) $key) "path" (print "template." $key) "kind" "map") -}}
 {{- end -}}
 {{- $sections := dict "template.metadata" ((.Values.template | default dict).metadata) -}}
-{{- range $key, $meta := .Values.resourceMeta -}}
+{{- range $key := list "autoscalingRunnerSet" "githubConfigSecret" "kubernetesModeRole" "kubernetesModeRoleBinding" "kubernetesModeServiceAccount" "managerRole" "managerRoleBinding" "noPermissionServiceAccount" "autoscalingListener" "listenerServiceAccount" "listenerRole" "listenerRoleBinding" "listenerConfigSecret" "ephemeralRunnerSet" "ephemeralRunner" "ephemeralRunnerConfigSecret" -}}
+{{- $meta := index ($.Values.resourceMeta | default dict) $key -}}
 {{- include "scale-set.check-kind" (dict "value" $meta "path" (print "resourceMeta." $key) "kind" "map") -}}
 {{- $_ := set $sections (print "resourceMeta." $key) $meta -}}
 {{- end -}}
@@ -158,7 +159,7 @@ Helm can be told to skip that.
 
 {{- define "scale-set.check-tls" -}}
 {{- $tls := .Values.githubServerTLS | default dict -}}
-{{- if $tls -}}
+{{- if include "scale-set.has-tls" . -}}
 {{- $reason := "githubServerTLS is set" -}}
 {{- with include "scale-set.text" $tls.runnerMountPath }}{{ $reason = printf "githubServerTLS.runnerMountPath is %q" . }}{{ end -}}
 {{- $from := $tls.certificateFrom | default dict -}}

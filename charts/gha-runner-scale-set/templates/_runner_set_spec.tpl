@@ -46,7 +46,7 @@ noProxy:
 {{- end -}}
 
 {{- define "scale-set.github-server-tls" -}}
-{{- if .Values.githubServerTLS -}}
+{{- if include "scale-set.has-tls" . -}}
 certificateFrom:
   configMapKeyRef:
     {{- include "scale-set.certificate-source" . | fromJson | toYaml | nindent 4 }}

@@ -51,3 +51,8 @@ Sidecars and init containers get nothing.
         path: {{ $source.key | quote }}
 {{- end -}}
 {{- end -}}
+
+{{/* "true" with a key that the chart knows: an unknown one alone must not ask for a certificate. */}}
+{{- define "scale-set.has-tls" -}}
+{{- if pick (.Values.githubServerTLS | default dict) "certificateFrom" "runnerMountPath" }}true{{ end -}}
+{{- end -}}
