@@ -49,7 +49,7 @@ def test_the_files_set_every_known_value(short: str) -> None:
         if short_of(file) == short:
             note(yaml.safe_load(file.read_text()) or {}, (), given)
     known = {path for path, node in chart.paths() if not ignored(node)}
-    assert known - given == {("global",)}  # of a third chart that contains ours, and read by none
+    assert known - given <= {("global",)}  # of a third chart that contains ours, and read by none
 
 
 def note(value: object, path: tuple[str, ...], into: set[tuple[str, ...]]) -> None:

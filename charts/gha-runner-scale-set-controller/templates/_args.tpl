@@ -25,7 +25,7 @@ ARC's image: what is only ours goes by the environment ("gha-rs-controller.ownEn
 {{- with include "gha-rs-controller.number" $flags.runnerMaxConcurrentReconciles }}
 - {{ printf "--runner-max-concurrent-reconciles=%s" . | quote }}
 {{- end }}
-- {{ printf "--listener-metrics-addr=%s" (empty $metrics | ternary "0" ($metrics.listenerAddr | default "")) | quote }}
+- {{ printf "--listener-metrics-addr=%s" (include "gha-rs-controller.wantsMetrics" . | empty | ternary "0" ($metrics.listenerAddr | default "")) | quote }}
 - {{ printf "--listener-metrics-endpoint=%s" ($metrics.listenerEndpoint | default "") | quote }}
 - {{ printf "--metrics-addr=%s" ($metrics.controllerManagerAddr | default "0") | quote }}
 {{- with (.Values.pprof).addr }}

@@ -158,7 +158,7 @@ prometheusRule.labels: labels
 {{- end }}
 
 {{- define "gha-rs-controller.checkAddresses" -}}
-{{- if .Values.metrics }}
+{{- if include "gha-rs-controller.wantsMetrics" . }}
 {{- include "gha-rs-controller.isAddress" (dict "value" .Values.metrics.controllerManagerAddr "path" "metrics.controllerManagerAddr" "example" ":8080" "off" "To have no metrics, remove all keys of metrics.") }}
 {{- with .Values.metrics.listenerAddr }}
 {{- include "gha-rs-controller.isAddress" (dict "value" . "path" "metrics.listenerAddr" "example" ":8080" "off" "To have no metrics of listeners, leave it out.") }}

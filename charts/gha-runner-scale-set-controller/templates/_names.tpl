@@ -140,3 +140,8 @@ app.kubernetes.io/version: {{ include "gha-rs-controller.versionLabel" .Chart.Ve
 {{- printf ":%s" (first $free) }}
 {{- end }}
 {{- end }}
+
+{{/* "true" with any of the three keys: one that the chart does not know must not ask for an address. */}}
+{{- define "gha-rs-controller.wantsMetrics" -}}
+{{- if pick (.Values.metrics | default dict) "controllerManagerAddr" "listenerAddr" "listenerEndpoint" }}true{{ end }}
+{{- end }}

@@ -1,8 +1,10 @@
 """What a check finds, as values: where, what, and what to do about it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_PLAIN = re.compile("[A-Za-z0-9_-]{1,80}")
 ValuePath = tuple[str | int, ...]  # keys and list indexes from the top of the values
 
 
@@ -48,6 +50,6 @@ def dotted(path: ValuePath) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            shown = part if part.replace("-", "").replace("_", "").isalnum() else repr(part)
+            shown = part if _PLAIN.fullmatch(part) else repr(part)
             text += f".{shown}" if text else shown
     return text

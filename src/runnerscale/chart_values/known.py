@@ -7,7 +7,7 @@ values files carry and that changes nothing here. A map without `properties` is 
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -24,8 +24,8 @@ class Chart:
 
     name: str
     short: str  # how a person calls it on the command line
-    schema: Node
-    defaults: Mapping[str, Any]
+    schema: Node = field(repr=False)
+    defaults: Mapping[str, Any] = field(repr=False)
 
     def resolved(self, node: Node) -> Node:
         """The node itself, or the definition it points to."""

@@ -10,6 +10,7 @@ stands in several places (`labels`, `name`) is proposed under the same parent on
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from runnerscale.chart_values.known import Path
 
@@ -51,6 +52,7 @@ def in_order(known: Sequence[Path]) -> list[Path]:
     return sorted(known, key=lambda path: (len(path), ".".join(path)))
 
 
+@lru_cache(maxsize=2048)
 def features(key: str) -> frozenset[str]:
     """The letters of a key (`a.`) and its pairs of neighbours, its ends marked (`<a`, `a>`)."""
     word = re.sub("[^A-Za-z0-9]", "", key).lower()[:WORD_LETTERS_MAX]
