@@ -39,6 +39,15 @@ def world(shared_world: World) -> Iterator[World]:
         shared_world.leave()
 
 
+# These bring controllers of their own: the one that all others share is taken away for them.
+LAST = ("test_own_controllers.py",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The shared controller is installed once."""
+    items.sort(key=lambda item: item.path.name in LAST)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """What a person would look at is shown with whatever goes wrong."""

@@ -81,6 +81,17 @@ def find_command(
     return _command_of(rule, config, command=command, args=args)
 
 
+def command_beside(config: NodeConfig, *, image: str, command: Sequence[str]) -> Command:
+    """A command that is run in a container which runs already: no entrypoint, no wrapper."""
+    rule = next((rule for rule in config.images if fnmatchcase(image, rule.pattern)), None)
+    rule = rule or ImageRule(pattern="*")
+    argv = tuple(command)
+    stands_for = argv and (rule.commands.get(argv[0]) or config.commands.get(argv[0]))
+    if stands_for:
+        argv = (*stands_for, *argv[1:])
+    return Command(argv, env=dict(rule.env), working_dir=rule.working_dir)
+
+
 def _command_of(
     rule: ImageRule, config: NodeConfig, *, command: Sequence[str], args: Sequence[str]
 ) -> Command | ImageProblem:

@@ -29,7 +29,7 @@ from runnerscale.node.environment import (
     expand_all,
     referenced_objects,
 )
-from runnerscale.node.image import Command, ImageProblem, find_command
+from runnerscale.node.image import Command, ImageProblem, command_beside, find_command
 from runnerscale.node.node_client import NodeClient
 from runnerscale.node.pod_spec import Container, NodePod, Volume, uid_of
 from runnerscale.node.pod_view import Waiting
@@ -220,11 +220,12 @@ class Preparation:
         Raises:
             StartFailed: it could not be run, or did not end in time.
         """
+        beside = command_beside(self._config, image=container.image or "", command=command)
         try:
-            spec = await self.process_spec(pod, container, Command(tuple(command)))
+            spec = await self.process_spec(pod, container, beside)
         except (EnvironmentProblem, VolumeProblem, KubeError) as problem:
             raise StartFailed("ExecFailed", str(problem)) from problem
-        return await self._processes.run_beside(spec, command, timeout_s=timeout_s)
+        return await self._processes.run_beside(spec, spec.argv, timeout_s=timeout_s)
 
     def _base_environment(self, pod: NodePod, command: Command) -> dict[str, str]:
         config = self._config

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from runnerscale.node.config import ImageRule, NodeConfig
-from runnerscale.node.image import Command, ImageProblem, find_command, is_reference
+from runnerscale.node.image import (
+    Command,
+    ImageProblem,
+    command_beside,
+    find_command,
+    is_reference,
+)
 
 CONFIG = NodeConfig(
     images=(
@@ -45,6 +51,16 @@ def test_command_and_args_replace_those_of_the_image(
     found = command(**asked)
     assert isinstance(found, Command)
     assert found.argv == expected
+
+
+def test_a_probe_runs_in_the_image_without_its_entrypoint_or_wrapper() -> None:
+    found = command_beside(CONFIG, image="ghcr.io/actions/runner:1", command=["docker", "info"])
+    assert found == Command(("docker", "info"), env={"HOME": "/home/runner"})
+    stands_for = command_beside(
+        CONFIG, image="ghcr.io/actions/runner:1", command=["/home/runner/run.sh", "-x"]
+    )
+    assert stands_for.argv == ("python", "-m", "demo", "-x")
+    assert command_beside(CONFIG, image="other:1", command=["true"]) == Command(("true",))
 
 
 @pytest.mark.parametrize(
