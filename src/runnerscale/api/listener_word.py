@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from runnerscale.api.reasons import Reason
 from runnerscale.core.clock import format_time, parse_time
 
+# In the environment of a listener whose pod a controller of ours made. Without it the listener
+# works for ARC's, which must not meet an annotation that it does not know: it compares those of
+# the set exactly, and would never again bring a changed spec to the listener (W6).
+CONTROLLER_VARIABLE = "RUNNERSCALE_CONTROLLER"
 MESSAGE_MAX = 500  # characters
 TEXT_MAX = 4096  # longer than anything we write: somebody else's
 SCALE_SET_ID_MAX = 2**63

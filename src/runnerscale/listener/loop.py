@@ -66,8 +66,11 @@ class Listener:
         clock: Clock,
         random: Random,
         metrics: ListenerMetrics,
+        for_arc: bool = False,
     ) -> None:
         """`owner_name`: what GitHub shows as the session's owner; the pod's name.
+
+        `for_arc`: the controller is ARC's; it is told only what ARC's listener tells it.
 
         Raises:
             ConfigError: no scale set id, or limits that make no sense.
@@ -86,6 +89,7 @@ class Listener:
             scale_set_id=config.scale_set_id,
             clock=clock,
             metrics=metrics,
+            for_arc=for_arc,
         )
         self._wanted = WantedWriter(
             kube_client,
@@ -96,6 +100,7 @@ class Listener:
             random=random,
             metrics=metrics,
             stored=self._teller.saw,
+            for_arc=for_arc,
         )
         self._started = JobStartedWriter(
             kube_client, namespace=config.namespace, clock=clock, random=random

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import structlog
 from prometheus_client import CollectorRegistry
 
+from runnerscale.api.listener_word import CONTROLLER_VARIABLE
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random, uuid_text
@@ -133,7 +134,8 @@ async def run_listener(
         async with AsyncExitStack() as stack:
             github = await stack.enter_async_context(wiring.scale_set_client(config, credentials))
             kube = await stack.enter_async_context(wiring.kube_client())
-            parts = _Parts(config, content, path, place, github, kube)
+            for_arc = not environ.get(CONTROLLER_VARIABLE)
+            parts = _Parts(config, content, path, place, github, kube, for_arc)
             await _listen(parts, wiring, clock=clock, random=random, host_name=host_name)
     except (ScaleSetError, KubeConfigError) as error:
         return Ended(EXIT_CONFIG, f"The clients cannot be set up: {error}")
@@ -150,6 +152,7 @@ class _Parts:
     place: ConfigUrl
     github: LiveScaleSetApi
     kube: Client
+    for_arc: bool  # our controller says of itself that it is ours
 
 
 async def _listen(
@@ -177,6 +180,7 @@ async def _listen(
         clock=clock,
         random=random,
         metrics=metrics,
+        for_arc=parts.for_arc,
     )
     life = _Life(listener, parts.github, wiring, clock=clock)
     server = MetricsServer(

@@ -37,14 +37,16 @@ class Teller:
         scale_set_id: int,
         clock: Clock,
         metrics: ListenerMetrics,
+        for_arc: bool = False,
     ) -> None:
-        """Nothing is written before `run`."""
+        """Nothing is written before `run`; `for_arc`: nothing is said at all, only counted."""
         self._client = client
         self._namespace = namespace
         self._set_name = set_name
         self._scale_set_id = scale_set_id
         self._clock = clock
         self._metrics = metrics
+        self._for_arc = for_arc
         self._told = Telling(Situation(), {})
         self._wake = asyncio.Event()
 
@@ -75,12 +77,7 @@ class Teller:
         """Work until cancelled."""
         while True:
             self._wake.clear()
-            step = told.step(
-                self._told,
-                scale_set_id=self._scale_set_id,
-                now_s=self._clock.now_s(),
-                monotonic_s=self._clock.monotonic_s(),
-            )
+            step = self._next()
             if step.write:
                 await self._write(step.value)
                 continue
@@ -89,6 +86,17 @@ class Teller:
                     await self._wake.wait()
             except TimeoutError:
                 pass
+
+    def _next(self) -> told.Step:
+        monotonic_s = self._clock.monotonic_s()
+        if self._for_arc:
+            return told.quiet(self._told, monotonic_s=monotonic_s)
+        return told.step(
+            self._told,
+            scale_set_id=self._scale_set_id,
+            now_s=self._clock.now_s(),
+            monotonic_s=monotonic_s,
+        )
 
     async def _write(self, value: str | None) -> None:
         try:

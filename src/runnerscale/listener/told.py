@@ -99,6 +99,14 @@ def step(told: Telling, *, scale_set_id: int, now_s: float, monotonic_s: float) 
     return Step(write=True, value=value)
 
 
+def quiet(told: Telling, *, monotonic_s: float) -> Step:
+    """For a controller of ARC's: say nothing, and take away what was said to one of ours."""
+    if not told.stored:
+        return Step()
+    wait_s = told.not_before_s - monotonic_s
+    return Step(again_s=wait_s) if wait_s > 0 else Step(write=True, value=None)
+
+
 def written(told: Telling, value: str | None, *, monotonic_s: float) -> Telling:
     """The set says so now."""
     not_before_s = monotonic_s + WRITE_EVERY_S

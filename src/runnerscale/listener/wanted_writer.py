@@ -7,6 +7,9 @@ that failed is sent again with its id. What the number is: `scaler.py`.
 It also tells the set which runners' jobs are out of the number already. A runner ends some
 seconds after its job did: before that message, its place may not be filled, after it, it must
 be, and only the listener knows which came first.
+
+A controller of ARC's understands no names, and takes an exact number for an order to fill the
+place of a runner that ended: it hears the words of ARC's listener, exact at the minimum only.
 """
 
 import asyncio
@@ -48,6 +51,7 @@ class WantedWriter:
         random: Random,
         metrics: ListenerMetrics,
         stored: Callable[[EphemeralRunnerSet], None],
+        for_arc: bool = False,
     ) -> None:
         """Nothing is sent before `run` and the first `want`. `stored`: is shown what is stored."""
         self._client = client
@@ -57,6 +61,7 @@ class WantedWriter:
         self._random = random
         self._metrics = metrics
         self._stored = stored
+        self._for_arc = for_arc
         self.bounds = bounds
         self.state = ScalerState()
         self.trouble = ""  # why the last write failed; empty when it did not
@@ -137,7 +142,7 @@ class WantedWriter:
             self.state,
             assigned=self._assigned,
             bounds=self.bounds,
-            passed_empty=self._passed_empty,
+            passed_empty=self._passed_empty and not self._for_arc,
         )
         before = self.state.target
         decision = self._decision(patch)
@@ -147,7 +152,7 @@ class WantedWriter:
                 EPHEMERAL_RUNNER_SETS,
                 self._namespace,
                 self._set_name,
-                scaler.patch_body(patch, self._settled),
+                scaler.patch_body(patch, () if self._for_arc else self._settled),
                 timeout_s=CALL_TIMEOUT_S,
             )
         except KubeError as error:

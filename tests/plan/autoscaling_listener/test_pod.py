@@ -30,7 +30,8 @@ async def test_a_new_listener_gets_its_finalizer_all_parts_and_the_pod_of_the_co
     assert container["name"] == "listener"
     assert container["image"] == IMAGE
     assert container["env"] == [
-        {"name": "LISTENER_CONFIG_PATH", "value": "/etc/gha-listener/config.json"}
+        {"name": "LISTENER_CONFIG_PATH", "value": "/etc/gha-listener/config.json"},
+        {"name": "RUNNERSCALE_CONTROLLER", "value": "runnerscale"},  # to a listener of ours
     ]
     assert container["volumeMounts"] == [
         {"name": "listener-config", "mountPath": "/etc/gha-listener", "readOnly": True}

@@ -16,6 +16,7 @@ import msgspec
 
 from runnerscale.api import labels as keys
 from runnerscale.api.fingerprint import fingerprint, is_ours
+from runnerscale.api.listener_word import CONTROLLER_VARIABLE
 from runnerscale.api.values import PodTemplate, as_body, read
 from runnerscale.controllers.autoscaling_listener import config_secret, identity, proxy_secret
 from runnerscale.controllers.autoscaling_listener.snapshot import Child, Ended, Snapshot
@@ -69,7 +70,12 @@ def desired(seen: Snapshot, *, integrity: str) -> Body:
     memory = _memory(seen)
     account = {keys.LISTENER_ACCOUNT_UID: _account_uid(seen)}
     pod["metadata"]["annotations"] = {keys.INTEGRITY_HASH: integrity, **memory, **account}
-    return merged(pod, template) if template is not None else pod
+    pod = merged(pod, template) if template is not None else pod
+    if reloads(seen, pod):  # no part of its identity: a listener without it works as well
+        listener = pod["spec"]["containers"][0]
+        known = {"name": CONTROLLER_VARIABLE, "value": "runnerscale"}
+        pod["spec"]["containers"][0] = {**listener, "env": [*listener["env"], known]}
+    return pod
 
 
 def integrity(seen: Snapshot) -> str | None:
