@@ -6,6 +6,7 @@ to skip the schema, and because a template that trips over a type says nothing o
 {{- define "gha-rs-controller.checks" -}}
 {{- include "gha-rs-controller.checkTypes" . }}
 {{- include "gha-rs-controller.checkAccount" . }}
+{{- include "gha-rs-controller.checkNames" . }}
 {{- include "gha-rs-controller.checkAddresses" . }}
 {{- include "gha-rs-controller.checkLists" . }}
 {{- include "gha-rs-controller.checkMonitors" . }}
@@ -154,6 +155,24 @@ prometheusRule.labels: labels
 {{- end }}
 {{- if not (or $name (include "gha-rs-controller.makesAccount" .)) }}
 {{- fail "serviceAccount.name is empty and serviceAccount.create is false: the controller needs an account. Set serviceAccount.name to one that exists, or serviceAccount.create to true." }}
+{{- end }}
+{{- end }}
+
+{{/* What a name has come to, and which value to change. Kubernetes would refuse the object; a name
+with odd characters in it might even become another object. */}}
+{{- define "gha-rs-controller.checkNames" -}}
+{{- $name := dict "pattern" "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" "allowed" "lower case letters, digits, dashes and dots" }}
+{{- $namespace := dict "pattern" "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" "allowed" "at most 63 lower case letters, digits and dashes" }}
+{{- $label := dict "pattern" "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$" "allowed" "letters, digits, dashes, dots and underscores" }}
+{{- range $check := list
+    (merge (dict "value" (include "gha-rs-controller.name" .) "path" "nameOverride") $label)
+    (merge (dict "value" (include "gha-rs-controller.fullname" .) "path" (ternary "fullnameOverride" "nameOverride" (not (empty .Values.fullnameOverride)))) $name)
+    (merge (dict "value" (include "gha-rs-controller.namespace" .) "path" "namespaceOverride") $namespace)
+    (merge (dict "value" (include "gha-rs-controller.account" .) "path" "serviceAccount.name") $name)
+    (merge (dict "value" ((.Values.flags).watchSingleNamespace | default "x") "path" "flags.watchSingleNamespace") $namespace) }}
+{{- if not (regexMatch $check.pattern $check.value) }}
+{{- fail (printf "%s makes the name %q, which Kubernetes does not take. Use %s, with a letter or digit at both ends." $check.path $check.value $check.allowed) }}
+{{- end }}
 {{- end }}
 {{- end }}
 

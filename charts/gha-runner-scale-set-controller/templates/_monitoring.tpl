@@ -19,10 +19,10 @@ app.kubernetes.io/component: runner-scale-set-listener
 {{- /* The metrics name the namespace of their scale set; the pod's own must not take its place. */}}
 honorLabels: true
 {{- with .interval }}
-interval: {{ . }}
+interval: {{ . | quote }}
 {{- end }}
 {{- with .scrapeTimeout }}
-scrapeTimeout: {{ . }}
+scrapeTimeout: {{ . | quote }}
 {{- end }}
 {{- with .relabelings }}
 relabelings:

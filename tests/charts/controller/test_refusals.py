@@ -265,13 +265,41 @@ def test_names_of_any_length_stay_valid(length: int, override: str) -> None:
             assert len(value) <= 63
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"nameOverride": "a b"}, 'nameOverride makes the name "a b"'),
+        ({"nameOverride": "x: y", "fullnameOverride": "fine"}, "nameOverride makes"),
+        ({"nameOverride": "UPPER"}, "nameOverride makes the name"),  # as part of the full name
+        ({"fullnameOverride": "Upper"}, 'fullnameOverride makes the name "Upper"'),
+        ({"fullnameOverride": "x\nkind: Pod"}, "fullnameOverride makes the name"),
+        ({"fullnameOverride": "-x"}, "fullnameOverride makes the name"),
+        ({"namespaceOverride": "a.b"}, "namespaceOverride makes the name"),
+        ({"namespaceOverride": "n" * 64}, "at most 63"),
+        ({"serviceAccount": {"name": "a_b"}}, "serviceAccount.name makes the name"),
+        ({"flags": {"watchSingleNamespace": "a/b"}}, "flags.watchSingleNamespace makes"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(values: dict[str, Any], words: str) -> None:
+    assert words in refusal(values)
+
+
+def test_a_label_may_have_what_a_name_may_not() -> None:
+    values = {"nameOverride": "My_Controller", "fullnameOverride": "mine"}
+    assert deployment(values)["metadata"]["labels"][K + "name"] == "My_Controller"
+
+
 def test_an_unknown_value_never_fails() -> None:
     unknown = {"nonsense": {"a": [1]}, "flags": {"nonsense": 1}, "image": {"nonsense": None}}
     assert comparable(with_additions(unknown)) == comparable(with_additions())
 
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
 )
 ANYTHING = st.recursive(
     SCALARS,
