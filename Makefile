@@ -84,3 +84,12 @@ generate: $(VENV)/.dev ## CRDs, phase picture, reason, behaviour and command pag
 .PHONY: lock
 lock: $(VENV)/.dev ## pin the dependencies anew, with hashes and without an index address
 	$(BIN)/python tools/lock.py
+
+# What follows needs a Go toolchain: the real Kubernetes is built from tests/kube, once.
+.PHONY: kube
+kube: $(VENV)/.dev ## build kube-apiserver, controller manager, etcd and helm for the tests (once; needs Go)
+	@$(BIN)/python tools/kube.py build
+
+.PHONY: conformance-real
+conformance-real: kube ## the conformance cases on the embedded and on a real API server, with a table
+	RUNNERSCALE_CONFORMANCE_SERVERS=embedded,real $(BIN)/python -m pytest -q tests/conformance $(if $(K),-k '$(K)') $(ARGS)

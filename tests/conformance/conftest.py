@@ -1,102 +1,105 @@
-"""The one fixture of the conformance suite: a server, and a runner for cases in a namespace.
+"""The fixture of the conformance suite, and the table that a run on two servers ends with."""
 
-By default the embedded server, in this process. With RUNNERSCALE_CONFORMANCE_URL (and _TOKEN,
-_BOB_TOKEN, _CA; _CONTROLLERS=1 where garbage collection runs) the same cases go to whatever
-answers there, for instance a kube-apiserver.
-"""
-
-import os
-import ssl
-from collections.abc import AsyncIterator
-from typing import Any
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
-from aiohttp.test_utils import TestServer
 
-from runnerscale.apiserver.authentication import Identity
-from runnerscale.apiserver.server import ApiServer
-from runnerscale.apiserver.store import MemoryStore
-from runnerscale.core.clock import SystemClock
-from runnerscale.core.randomness import seeded, system_random
-from runnerscale.core.secret import SecretText
+from runnerscale.core.randomness import system_random
+from tests.conformance import servers
 from tests.conformance.transcript import Case, Runner, Step, Target
 from tests.conformance.widget_crd import WIDGET_CRD
 
-EMBEDDED_TOKENS = {"admin": "token-of-admin", "bob": "token-of-bob"}
+if TYPE_CHECKING:
+    from tests.kubernetes.cluster import Cluster
 
-
-def elsewhere() -> Target | None:
-    """The server of the environment, if one is named."""
-    url = os.environ.get("RUNNERSCALE_CONFORMANCE_URL")
-    if not url:
-        return None
-    context: Any = False
-    ca = os.environ.get("RUNNERSCALE_CONFORMANCE_CA")
-    if ca:
-        context = ssl.create_default_context(cafile=ca)
-    tokens = {
-        "admin": os.environ["RUNNERSCALE_CONFORMANCE_TOKEN"],
-        "bob": os.environ.get("RUNNERSCALE_CONFORMANCE_BOB_TOKEN", ""),
-    }
-    return Target(url.rstrip("/"), tokens, context)
+WIDGETS = "/apis/conformance.runnerscale.dev/v1/widgets"
+FURNISHED = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
 
 
 class Conformance:
-    """Runs cases."""
+    """Runs cases on one server."""
 
     def __init__(self, session: aiohttp.ClientSession, target: Target) -> None:
         self._session = session
         self._target = target
 
-    async def prepare(self) -> str:
-        """A namespace with its account, and the CRD of the cases; the namespace's name."""
+    async def transcript(self, case: Case) -> list[dict[str, Any]]:
+        """Run a case in a namespace of its own, which has what every namespace has."""
         namespace = f"conformance-{system_random().randrange(10**9):09d}"
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        name = WIDGET_CRD["metadata"]["name"]
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        crd = f"{crds}/{WIDGET_CRD['metadata']['name']}"
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-        widgets = "/apis/conformance.runnerscale.dev/v1/widgets"
         steps = (
             Step("POST", crds, WIDGET_CRD),
-            Step("GET", f"{crds}/{name}", until={"status.conditions.1.status": "True"}),
+            Step("GET", crd, until={"status.conditions.1.status": "True"}),
             Step("POST", "/api/v1/namespaces", body),
-            Step("POST", "/api/v1/namespaces/{ns}/serviceaccounts", account),
-            Step("GET", widgets, until_code=200),
+            *(Step("GET", f"/api/v1/namespaces/{{ns}}/{p}", until_code=200) for p in FURNISHED),
+            Step("GET", WIDGETS, until_code=200),
         )
-        await Runner(self._session, self._target, namespace).run(Case("prepare", steps))
-        return namespace
-
-    async def transcript(self, case: Case) -> list[dict[str, Any]]:
-        """Run a case in a namespace of its own."""
-        namespace = await self.prepare()
+        runner = Runner(self._session, self._target, namespace)
+        await runner.run(Case("prepare", steps))
         try:
             return await Runner(self._session, self._target, namespace).run(case)
         finally:
-            gone = (Step("DELETE", "/api/v1/namespaces/{ns}"),)
-            await Runner(self._session, self._target, namespace).run(Case("end", gone))
+            await runner.run(Case("end", (Step("DELETE", "/api/v1/namespaces/{ns}"),)))
 
 
-@pytest.fixture
-async def conformance() -> AsyncIterator[Conformance]:
-    """Cases against the embedded server, or the one of the environment."""
-    target = elsewhere()
-    server = None
-    if target is None:
-        api = ApiServer(
-            MemoryStore(),
-            clock=SystemClock(),
-            random=seeded(1),
-            identities=[
-                Identity("admin", SecretText(EMBEDDED_TOKENS["admin"]), ("system:masters",)),
-                Identity("bob", SecretText(EMBEDDED_TOKENS["bob"]), ("devs",)),
-            ],
-            signing_key=SecretText("k" * 32),
-        )
-        server = TestServer(api.app)
-        await server.start_server()
-        target = Target(str(server.make_url("")).rstrip("/"), EMBEDDED_TOKENS)
-    async with aiohttp.ClientSession() as session:
+@pytest.fixture(scope="session")
+def real_cluster() -> Iterator["Cluster"]:
+    """etcd, kube-apiserver and its controllers, once."""
+    from tests.kubernetes.cluster import Cluster
+
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=servers.chosen())
+async def conformance(request: pytest.FixtureRequest) -> AsyncIterator[Conformance]:
+    """Runs cases on each of the chosen servers in turn."""
+    async with aiohttp.ClientSession() as session, target_of(request) as target:
         yield Conformance(session, target)
-    if server is not None:
-        await server.close()
+
+
+@asynccontextmanager
+async def target_of(request: pytest.FixtureRequest) -> AsyncIterator[Target]:
+    """The server of this run of a test."""
+    if request.param == servers.EMBEDDED:
+        async with servers.embedded() as target:
+            yield target
+    elif request.param == servers.REAL:
+        yield servers.real(request.getfixturevalue("real_cluster"))
+    else:
+        yield servers.named()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Cases by servers: which gave the recorded transcript."""
+    chosen = servers.chosen()
+    if len(chosen) < 2:
+        return
+    table: dict[str, dict[str, str]] = defaultdict(dict)
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            properties = dict(report.user_properties)
+            if "case" in properties:
+                words = {"passed": "equal"}
+                row = table[str(properties["case"])]
+                row[str(properties["server"])] = words.get(outcome, outcome.upper())
+                row["requests"] = str(properties.get("requests", "?"))
+    terminalreporter.section("conformance: the recorded transcript of a real kube-apiserver, and")
+    columns = ("requests", *chosen)
+    wide = max((len(name) for name in table), default=0)
+    terminalreporter.write_line(f"{'case':{wide}}  " + "  ".join(f"{c:>10}" for c in columns))
+    for name, row in table.items():
+        cells = "  ".join(f"{row.get(column, 'NOT RUN'):>10}" for column in columns)
+        terminalreporter.write_line(f"{name:{wide}}  {cells}")
+    equal = sum(all(row.get(server) == "equal" for server in chosen) for row in table.values())
+    requests = sum(int(row["requests"]) for row in table.values() if row["requests"].isdigit())
+    terminalreporter.write_line(
+        f"{len(table)} cases, {requests} requests on each of {len(chosen)} servers;"
+        f" equal on all of them: {equal}"
+    )

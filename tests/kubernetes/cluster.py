@@ -48,9 +48,11 @@ CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "deployment-controller",
     "disruption-controller",
+    "ephemeral-volume-controller",
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",
+    "persistentvolumeclaim-protection-controller",
     "pod-garbage-collector-controller",
     "replicaset-controller",
     "resourcequota-controller",
@@ -199,7 +201,7 @@ class Cluster:
         certificate, key = self._server_pair
         policy = self._write("audit-policy.yaml", yaml.safe_dump(AUDIT_POLICY))
         tokens = "".join(
-            f'{self._tokens[user]},{user},{user},"{",".join(groups)}"\n'
+            f'{self._tokens[user]},{user},,"{",".join(groups)}"\n'
             for user, groups in GROUPS.items()
         )
         child = self._spawn(

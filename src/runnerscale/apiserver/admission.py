@@ -19,6 +19,7 @@ from runnerscale.core.clock import Clock
 Json = dict[str, Any]
 
 IMMORTAL_NAMESPACES = ("default", "kube-system", "kube-public")
+CLAIM_PROTECTION = "kubernetes.io/pvc-protection"  # held while a pod uses the claim
 _SYSTEM_PRIORITIES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -102,6 +103,12 @@ class Admission:
             self._account(kind, obj, namespace)
             self._priority(kind, obj)
             _tolerate_node_trouble(obj["spec"])
+        elif kind.resource == "nodes":
+            _taint_new_node(obj)
+        elif kind.resource == "persistentvolumeclaims":
+            finalizers = obj["metadata"].setdefault("finalizers", [])
+            if CLAIM_PROTECTION not in finalizers:
+                finalizers.append(CLAIM_PROTECTION)
 
     def _account(self, kind: Kind, obj: Json, namespace: str) -> None:
         spec = obj["spec"]
@@ -182,6 +189,14 @@ def _tolerate_node_trouble(spec: Json) -> None:
                     "tolerationSeconds": 300,
                 }
             )
+
+
+def _taint_new_node(obj: Json) -> None:
+    """A new node takes nothing until it was said to be ready."""
+    taints = obj.setdefault("spec", {}).setdefault("taints", [])
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    if taint not in taints:
+        taints.append(taint)
 
 
 def _tolerates(toleration: Json, key: str) -> bool:

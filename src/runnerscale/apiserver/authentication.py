@@ -21,7 +21,7 @@ from runnerscale.core.secret import SecretText
 Json = dict[str, Any]
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-AUDIENCE = "https://kubernetes.default.svc"
+AUDIENCE = ISSUER
 EXPIRATION_S_MIN = 600
 EXPIRATION_S_MAX = 2**32
 _VERIFIED_MAX = 10_000

@@ -17,6 +17,7 @@ from runnerscale.apiserver.failures import (
     unsupported_media_type,
     wrong,
 )
+from runnerscale.apiserver.go_json import syntax_error, type_name
 from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.plain_values import check_depth, plain_value, well_shaped
 from runnerscale.apiserver.protobuf import CONTENT_TYPE, decode_protobuf
@@ -25,6 +26,8 @@ from runnerscale.apiserver.schema import apply_defaults, prune
 Json = dict[str, Any]
 
 YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
+UNKNOWN_KIND = "couldn't get version/kind; json parse error"
+SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'  # Kubernetes' own name for its list of kinds
 ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
@@ -37,14 +40,15 @@ def decode_body(body: bytes, content_type: str) -> Json:
     value = decode_any(body, content_type)
     if not isinstance(value, dict):
         raise bad_request(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal"
-            f" {_json_type(value)} into Go value of type struct"
+            f"{UNKNOWN_KIND}: json: cannot unmarshal {type_name(value)} into Go value of type"
+            ' struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string'
+            ' "json:\\"kind,omitempty\\"" }'
         )
     return value
 
 
-def decode_any(body: bytes, content_type: str) -> Any:
-    """Any JSON or YAML value in a body."""
+def decode_any(body: bytes, content_type: str, what: str = UNKNOWN_KIND) -> Any:
+    """Any JSON or YAML value in a body; `what` begins the sentence about an unreadable one."""
     plain = content_type.partition(";")[0].strip().lower()
     if plain == CONTENT_TYPE:
         with well_shaped("protobuf body"):
@@ -63,9 +67,7 @@ def decode_any(body: bytes, content_type: str) -> Any:
     try:
         return msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type JSON): {error}"
-        ) from None
+        raise bad_request(f"{what}: {syntax_error(body) or error}") from None
 
 
 class _SafeLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -76,10 +78,6 @@ _SafeLoader.yaml_implicit_resolvers = {
     first: [(tag, regexp) for tag, regexp in pairs if tag != "tag:yaml.org,2002:timestamp"]
     for first, pairs in _SafeLoader.yaml_implicit_resolvers.items()
 }
-
-
-def _json_type(value: Any) -> str:
-    return {str: "string", list: "array", bool: "bool"}.get(type(value), "number")
 
 
 def check_type_names(kind: Kind, obj: Json) -> None:
@@ -109,6 +107,7 @@ def check_type_names(kind: Kind, obj: Json) -> None:
         raise bad_request(
             f"{found_kind} in version {quoted(found_version)} cannot be handled as a {kind.kind}:"
             f" no kind {quoted(found_kind)} is registered for version {quoted(found_version)}"
+            f" {SCHEME}"
         )
     if found_kind != kind.kind:
         raise bad_request(

@@ -26,6 +26,10 @@ from runnerscale.apiserver.pod_rules import check_pod, check_pod_update
 Json = dict[str, Any]
 
 DATA_BYTES_MAX = 1024 * 1024
+NODE_INFO = (
+    *("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion"),
+    *("kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID"),
+)
 IMMUTABLE = "field is immutable"
 
 
@@ -247,6 +251,17 @@ def _default_claim(obj: Json) -> None:
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
+def _default_node(obj: Json) -> None:
+    """What Go writes out; what can be given away is all there is, until a node says less."""
+    status = obj.setdefault("status", {})
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+    status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+    info = status.setdefault("nodeInfo", {})
+    for name in NODE_INFO:
+        info.setdefault(name, "")
+
+
 def _check_claim(obj: Json) -> list[FieldError]:
     spec = obj.get("spec") or {}
     errors = []
@@ -286,6 +301,7 @@ RULES: dict[str, Rules] = {
         _default_priority_class, check_update=_check_priority_class_update
     ),
     "resourcequotas": Rules(check=_check_quota),
+    "nodes": Rules(_default_node),
     "persistentvolumeclaims": Rules(_default_claim, _check_claim),
     "customresourcedefinitions.apiextensions.k8s.io": Rules(
         default_crd, _check_crd, _check_crd_update

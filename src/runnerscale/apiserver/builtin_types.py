@@ -145,7 +145,8 @@ def _read_value(value: Any, wanted: FieldType, path: str, owner: str, reading: R
         if not isinstance(value, dict):
             raise _mismatch(value, path, owner, "map[string]" + _go_name(wanted.values))
         return {
-            key: _read_value(item, wanted.values, f"{path}.{key}", owner, reading)
+            # Go's decoder names the map, not the key.
+            key: _read_value(item, wanted.values, path, owner, reading)
             for key, item in value.items()
             if item is not None
         }

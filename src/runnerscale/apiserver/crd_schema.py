@@ -187,8 +187,20 @@ def _read_rules(raw: Json, node: Schema, path: str, builder: _Builder) -> None:
         try:
             rules.append(compile_rule(rule, node))
         except BadRule as error:
-            builder.errors.append(wrong(where, rule.get("rule") or "", str(error)))
+            builder.errors.append(wrong(where, _as_go_writes(rule), str(error)))
     node.rules = tuple(rules)
+
+
+def _as_go_writes(rule: Json) -> Json:
+    """A rule as an error repeats it."""
+    return {
+        "Rule": rule.get("rule") or "",
+        "Message": rule.get("message") or "",
+        "MessageExpression": rule.get("messageExpression") or "",
+        "Reason": rule.get("reason"),
+        "FieldPath": rule.get("fieldPath") or "",
+        "OptionalOldSelf": rule.get("optionalOldSelf"),
+    }
 
 
 def _check_defaults(node: Schema, path: str, builder: _Builder) -> None:

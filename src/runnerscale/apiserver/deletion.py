@@ -52,7 +52,7 @@ def read_delete_options(body: Json, query: dict[str, str]) -> DeleteOptions:
             policy = "Orphan" if str(orphan).lower() == "true" else "Background"
     if policy is not None and policy not in POLICIES:
         error = unsupported(
-            "propagationPolicy", policy, ("Background", "Foreground", "Orphan", "nil")
+            "propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")
         )
         raise invalid("meta.k8s.io", "DeleteOptions", "", [error])
     return DeleteOptions(

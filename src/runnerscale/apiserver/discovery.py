@@ -1,5 +1,7 @@
 """What is served: /api, /apis, their groups, and the aggregated form that kubectl prefers."""
 
+import base64
+import hashlib
 from typing import Any
 
 from runnerscale.apiserver.kinds import Kind, Registry
@@ -12,6 +14,10 @@ AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscov
 VERSION = {
     "major": "1",
     "minor": "36",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
     "gitVersion": "v1.36.0+runnerscale",
     "gitCommit": "",
     "gitTreeState": "clean",
@@ -21,6 +27,7 @@ VERSION = {
     "platform": "any/any",
 }
 
+CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 # Subresources: (kind of its body, group, version, verbs).
 _SUBRESOURCES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "status": ("", "", "", ("get", "patch", "update")),
@@ -77,12 +84,14 @@ def resource_list(registry: Registry, name: str, version: str) -> Json | None:
             "singularName": kind.singular,
             "namespaced": kind.namespaced,
             "kind": kind.kind,
-            "verbs": list(kind.verbs),
+            "verbs": _verbs(kind),
         }
         if kind.short_names:
             entry["shortNames"] = list(kind.short_names)
         if kind.categories:
             entry["categories"] = list(kind.categories)
+        if "get" in kind.verbs:
+            entry["storageVersionHash"] = _storage_version_hash(kind)
         resources.append(entry)
         resources += [_subresource(kind, sub) for sub in sorted(kind.subresources)]
     return {
@@ -91,6 +100,17 @@ def resource_list(registry: Registry, name: str, version: str) -> Json | None:
         "groupVersion": f"{name}/{version}" if name else version,
         "resources": resources,
     }
+
+
+def _verbs(kind: Kind) -> list[str]:
+    """Kinds of CRDs list them in an order of their own."""
+    return [v for v in CUSTOM_VERBS if v in kind.verbs] if kind.custom else list(kind.verbs)
+
+
+def _storage_version_hash(kind: Kind) -> str:
+    """What clients compare to see that objects are stored in another form than before."""
+    digest = hashlib.sha256(f"{kind.api_version}/{kind.kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
 
 
 def _subresource(kind: Kind, name: str) -> Json:
@@ -145,7 +165,7 @@ def _aggregated_resource(kind: Kind) -> Json:
         "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": list(kind.verbs),
+        "verbs": _verbs(kind),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)

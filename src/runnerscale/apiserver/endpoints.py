@@ -12,7 +12,7 @@ from runnerscale.apiserver.bodies import check_type_names as check_types
 from runnerscale.apiserver.bodies import decode_any, decode_body
 from runnerscale.apiserver.deletion import Deletion, read_delete_options
 from runnerscale.apiserver.failures import (
-    ApiFailure,
+    bad_request,
     invalid,
     method_not_allowed,
     no_such_path,
@@ -20,6 +20,7 @@ from runnerscale.apiserver.failures import (
     unsupported,
     unsupported_media_type,
 )
+from runnerscale.apiserver.go_json import type_name
 from runnerscale.apiserver.kinds import Kind, Registry
 from runnerscale.apiserver.lists import Lists, Page, select
 from runnerscale.apiserver.operations import Caller, Operations, WriteOptions, Written
@@ -151,7 +152,7 @@ class Endpoints:
 
     async def _list(self, call: Call, kind: Kind) -> Answer:
         request = call.request
-        form = form_of(call.accept, request.query, many=True)
+        form = form_of(call.accept, request.query, many=True, go_list=_go_list(kind))
         page = self._lists.page(select(kind, request.namespace, request.query), request.query)
         await self._store.settled(page.version)
         return Answer(render_list(kind, page, form, self._operations.now_s()))
@@ -162,7 +163,7 @@ class Endpoints:
         query = call.request.query
         validation = query.get("fieldValidation") or "Warn"
         if validation not in ("Ignore", "Warn", "Strict"):
-            error = unsupported("fieldValidation", validation, ("Ignore", "Strict", "Warn"))
+            error = unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn"))
             raise invalid("meta.k8s.io", options_name(call.request.verb), "", [error])
         return Caller(call.user, WriteOptions(call.request.dry_run, validation, patch))
 
@@ -202,7 +203,7 @@ class Endpoints:
         request = call.request
         patch_type = call.content_type.partition(";")[0].strip().lower()
         _check_patch_type(kind, patch_type)
-        patch = decode_any(await call.read_body(), "application/json")
+        patch = decode_any(await call.read_body(), "application/json", "error decoding patch")
         written = self._operations.patch(
             kind,
             request.namespace,
@@ -254,7 +255,7 @@ class Endpoints:
             deleted.append(record)
         await self._store.settled()
         page = Page(deleted, self._store.version)
-        form = form_of(call.accept, request.query, many=True)
+        form = form_of(call.accept, request.query, many=True, go_list=_go_list(kind))
         return Answer(render_list(kind, page, form, self._operations.now_s()))
 
     # --- subresources that act --------------------------------------------------------------
@@ -271,7 +272,7 @@ class Endpoints:
             if request.subresource == "binding":
                 answer = bind_pod(self._operations, kind, record, body, caller)
             elif request.subresource == "eviction":
-                answer = evict_pod(self._deletion, kind, record, body, caller)
+                answer = evict_pod(self._operations, self._deletion, kind, record, body, caller)
             elif request.subresource == "token":
                 answer = self._reviews.request_token(record, body)
             else:
@@ -280,22 +281,31 @@ class Endpoints:
         return Answer(encode_json(answer), 201)
 
 
+def _go_list(kind: Kind) -> str:
+    return "*unstructured.UnstructuredList" if kind.custom else f"*{kind.version}.{kind.list_kind}"
+
+
 def _check_patch_type(kind: Kind, patch_type: str) -> None:
     if patch_type in APPLY:
         raise unsupported_media_type(NO_APPLY)
-    known = [JSON_PATCH, MERGE] if kind.custom else [JSON_PATCH, MERGE, STRATEGIC]
-    if patch_type not in known:
-        raise unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include:"
-            f" {', '.join(known)}"
-        )
+    if patch_type in (JSON_PATCH, MERGE) or (patch_type == STRATEGIC and not kind.custom):
+        return
+    if not kind.custom:
+        raise unsupported_media_type("415: Unsupported Media Type", details={})
+    raise unsupported_media_type(
+        "the body of the request was in an unknown format - accepted media types include:"
+        f" {', '.join((JSON_PATCH, MERGE, APPLY[0]))}"
+    )
 
 
 def _applier(kind: Kind, patch_type: str, patch: Any) -> Callable[[Json], Json]:
     if patch_type == JSON_PATCH:
         return lambda obj: _patched(json_patch, obj, patch)
     if not isinstance(patch, dict):
-        raise ApiFailure(400, "BadRequest", "the patch must be an object")
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {type_name(patch)} into Go value of"
+            " type map[string]interface {}"
+        )
     if patch_type == MERGE:
         return lambda obj: _patched(merge_patch, obj, patch)
     return lambda obj: _patched(strategic_patch, obj, patch, kind.type_name)

@@ -146,9 +146,9 @@ def method_not_allowed() -> ApiFailure:
     return ApiFailure(405, "MethodNotAllowed", message, details={})
 
 
-def unsupported_media_type(message: str) -> ApiFailure:
+def unsupported_media_type(message: str, details: dict[str, Any] | None = None) -> ApiFailure:
     """415."""
-    return ApiFailure(415, "UnsupportedMediaType", message)
+    return ApiFailure(415, "UnsupportedMediaType", message, details=details)
 
 
 def not_acceptable(message: str) -> ApiFailure:

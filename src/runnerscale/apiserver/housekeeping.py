@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from runnerscale.apiserver.admission import CLAIM_PROTECTION
 from runnerscale.apiserver.builtin_kinds import CRD_GROUP
 from runnerscale.apiserver.change_log import Change, ChangeType
 from runnerscale.apiserver.crds import CLEANUP_FINALIZER
@@ -33,6 +34,7 @@ QUOTA_DELAY_S = 0.25  # pods come in bursts; the status of a quota is for people
 EVENTS_KEPT_S = 3600.0  # as long as a kube-apiserver keeps them
 SWEEP_PERIOD_S = 120.0
 FAILED_PAUSE_S = 1.0
+ROOT_CA_DESCRIPTION = "The certificate that this API server can be verified by."
 STEPS_BEFORE_YIELD = 64  # then requests come first
 
 
@@ -93,6 +95,12 @@ class Housekeeping:
         kind = self._registry.of_resource(resource)
         if kind is not None and kind.custom:
             self._crds[kind.crd_name] = None
+        if resource == "pods":
+            for claim in self._operations.store.table("persistentvolumeclaims").list(
+                record.namespace
+            ):
+                if claim.deleting:
+                    self._objects[claim.key] = None
 
     def _look_at_owners(self, record: Record) -> None:
         """An owner may have waited for this one to go."""
@@ -192,8 +200,22 @@ class Housekeeping:
             if FOREGROUND in record.finalizers:
                 self._delete_dependents(kind, record)
                 return
+            if CLAIM_PROTECTION in record.finalizers and not self._claim_is_used(record):
+                self._drop_finalizer(kind, record, CLAIM_PROTECTION)
+                return
         if record.owners:
             self._check_owners(kind, record)
+
+    def _claim_is_used(self, claim: Record) -> bool:
+        """A pod that has not ended mounts it."""
+        for pod in self._operations.store.table("pods").list(claim.namespace):
+            obj = pod.object()
+            ended = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            for volume in (obj.get("spec") or {}).get("volumes") or ():
+                name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+                if name == claim.name and not ended:
+                    return True
+        return False
 
     def _check_owners(self, kind: Kind, record: Record) -> None:
         """Delete what has only absent owners; drop references to absent ones otherwise."""
@@ -276,7 +298,9 @@ class Housekeeping:
         """The account and the config map that every namespace has."""
         self._ensure("serviceaccounts", namespace, {"metadata": {"name": "default"}})
         if self._root_ca:
-            body = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": self._root_ca}}
+            annotations = {"kubernetes.io/description": ROOT_CA_DESCRIPTION}
+            meta = {"name": "kube-root-ca.crt", "annotations": annotations}
+            body = {"metadata": meta, "data": {"ca.crt": self._root_ca}}
             self._ensure("configmaps", namespace, body)
 
     def _ensure(self, resource: str, namespace: str, body: Json) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from runnerscale.apiserver.failures import (
-    ApiFailure,
     bad_request,
     expired,
     invalid,
@@ -22,6 +21,7 @@ from runnerscale.apiserver.failures import (
     too_large_version,
     unsupported,
 )
+from runnerscale.apiserver.go_json import syntax_error
 from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.plain_values import whole_number
 from runnerscale.apiserver.record import Record
@@ -76,6 +76,7 @@ class Page:
 class _Snapshot:
     records: list[Record]
     keys: list[tuple[str, str]]
+    last: tuple[str, str]  # of the whole collection, selected or not
     until_s: float
 
 
@@ -129,7 +130,7 @@ class Lists:
             return self._next_page(selection, query, token, limit)
         version = self._version(selection.kind, query, asked)
         records = self.records(selection)
-        if not limit or len(records) <= limit:
+        if not limit or len(records) < limit:
             return Page(records, version)
         snapshot = self._keep(selection, query, version, records)
         return self._cut(selection, snapshot, 0, version, limit)
@@ -155,13 +156,26 @@ class Lists:
         self, selection: Selection, query: dict[str, str], version: int, records: list[Record]
     ) -> _Snapshot:
         now_s = self._clock.monotonic_s()
-        snapshot = _Snapshot(
-            records, [(r.namespace, r.name) for r in records], now_s + SNAPSHOT_KEPT_S
-        )
+        keys = [(r.namespace, r.name) for r in records]
+        snapshot = _Snapshot(records, keys, self._last(selection, keys), now_s + SNAPSHOT_KEPT_S)
         self._snapshots[(version, _scope(selection, query))] = snapshot
         while len(self._snapshots) > SNAPSHOTS_MAX:
             self._snapshots.popitem(last=False)
         return snapshot
+
+    def _last(self, selection: Selection, keys: list[tuple[str, str]]) -> tuple[str, str]:
+        """Where the collection ends: a full page promises more while it has not come there.
+
+        Whether what is left matches the selector is not known before it was read.
+        """
+        end = keys[-1] if keys else ("", "")
+        if selection.match is None or selection.only_name:
+            return end
+        kind = selection.kind
+        table = self._store.table(kind.resource, kind.selectable)
+        everywhere = kind.namespaced and not selection.namespace
+        last = table.list(selection.namespace, everywhere=everywhere)[-1:]
+        return max([end, *((record.namespace, record.name) for record in last)])
 
     def _next_page(
         self, selection: Selection, query: dict[str, str], token: str, limit: int
@@ -185,7 +199,8 @@ class Lists:
         end = position + limit if limit else len(snapshot.records)
         records = snapshot.records[position:end]
         left = len(snapshot.records) - end
-        if left <= 0 or not records:
+        full = bool(limit) and len(records) == limit
+        if not full or snapshot.keys[end - 1] >= snapshot.last:
             return Page(records, version)
         token = _write_token(version, snapshot.keys[end - 1])
         return Page(records, version, token, None if selection.selective else left)
@@ -220,7 +235,8 @@ def parse_version(text: str) -> int:
     number = whole_number(text)
     if number is None:
         raise bad_request(
-            f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+            f'invalid resource version: resourceVersion: Invalid value: "{text}":'
+            f' strconv.ParseUint: parsing "{text}": invalid syntax'
         )
     return number
 
@@ -249,12 +265,13 @@ def _write_token(version: int, start: tuple[str, str]) -> str:
 
 
 def _read_token(token: str) -> tuple[int, tuple[str, str]]:
+    text = b""
     try:
         padded = token + "=" * (-len(token) % 4)
-        raw = msgspec.json.decode(base64.urlsafe_b64decode(padded))
+        text = base64.urlsafe_b64decode(padded)
+        raw = msgspec.json.decode(text)
         namespace, name = raw["start"]
         return int(raw["rv"]), (str(namespace), str(name))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError, msgspec.DecodeError):
-        raise ApiFailure(
-            400, "BadRequest", "continue key is not valid: the token is unreadable"
-        ) from None
+        why = (syntax_error(text) if text else "") or "the token is unreadable"
+        raise bad_request(f"invalid continue token: continue key is not valid: {why}") from None

@@ -159,13 +159,14 @@ class Operations:
         raise already_exists(kind.group, kind.plural, name)
 
     def _shaped(self, kind: Kind, raw: Json, options: WriteOptions) -> tuple[Json, list[str]]:
+        strict_patch = options.patch and options.field_validation == "Strict"
+        shown = encode_json(raw).decode() if strict_patch else ""
         obj, unknown = shape(kind, raw)
         if not unknown or options.field_validation == "Ignore":
             return obj, []
         if options.field_validation == "Strict":
             if options.patch:
                 text = "strict decoding error: " + ", ".join(unknown_texts(unknown))
-                shown = encode_json(obj).decode()
                 raise invalid("", "", "", [wrong("patch", shown, text)])
             raise bad_request(strict_failure(kind, unknown))
         return obj, unknown_texts(unknown)
@@ -240,6 +241,8 @@ class Operations:
             obj.pop("status", None)
             if not RULES[kind.resource].check(obj):
                 obj["status"] = accepted_status(obj, self.now())
+        elif kind.resource == "resourcequotas":
+            obj["status"] = {}
         elif kind.has_status and kind.resource != "nodes":
             obj.pop("status", None)
 
@@ -318,18 +321,20 @@ class Operations:
         patched = apply(old)
         meta = patched.get("metadata")
         if not isinstance(meta, dict):
-            raise bad_request("the patch removes the metadata of the object")
+            raise bad_request(
+                f"the name of the object ({name} based on URL) was undeterminable: name must be"
+                " provided"
+            )
         if meta.get("name") != name:
             raise bad_request(
                 f"the name of the object ({meta.get('name')}) does not match the name on the URL"
                 f" ({name})"
             )
-        for part, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
-            if patched.get(part) != wanted:
-                raise invalid("", "", "", [wrong(part, patched.get(part), "may not be changed")])
+        if kind.custom:
+            _check_same_type(kind, patched)
         if meta.get("uid") not in (None, record.uid):
             error = wrong("metadata.uid", meta["uid"], "field is immutable")
-            raise invalid(kind.group, kind.kind, name, [error])
+            raise invalid(kind.group, kind.kind, name, [error] * (2 if kind.custom else 1))
         try:
             obj, warnings = self._shaped(kind, patched, caller.options)
         except ApiFailure as failure:
@@ -337,7 +342,9 @@ class Operations:
                 raise
             # The patch reads well, but what it makes of the object does not.
             shown = encode_json(patched).decode()
-            raise invalid("", "", "", [wrong("patch", shown, failure.message)]) from None
+            why = failure.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
+            error = wrong("patch", shown, why or failure.message)
+            raise invalid("", "", "", [error]) from None
         self._place(kind, namespace, obj["metadata"])
         written = self._update(kind, record, obj, caller, subresource)
         written.warnings += warnings
@@ -352,7 +359,7 @@ class Operations:
         meta, old_meta = obj["metadata"], old["metadata"]
         keep_system_fields(meta, old_meta)
         rules = RULES.get(kind.resource, NO_RULES)
-        if not subresource:
+        if not subresource or kind.resource == "nodes":
             rules.default(obj)
         meta["resourceVersion"] = old_meta["resourceVersion"]
         if obj == old:
@@ -417,3 +424,17 @@ class Operations:
     def store_object(self, kind: Kind, record: Record, obj: Json) -> Record:
         """A write of the server itself, past all rules (finalizers, status of quotas)."""
         return self.store.put(self.table(kind), record.namespace, record.name, obj, kind.selectable)
+
+
+def _check_same_type(kind: Kind, patched: Json) -> None:
+    """A patch may not make another kind of an object."""
+    found_kind, found_version = patched.get("kind"), patched.get("apiVersion")
+    errors = []
+    if found_kind != kind.kind:
+        errors.append(wrong("kind", found_kind, f"must be {kind.kind}"))
+    if found_version != kind.api_version:
+        errors.append(wrong("apiVersion", found_version, f"must be {kind.api_version}"))
+    if errors:
+        group = str(found_version).rpartition("/")[0]
+        name = patched["metadata"].get("name") or ""
+        raise invalid(group, str(found_kind or ""), name, errors)

@@ -15,6 +15,7 @@ from runnerscale.apiserver.failures import (
     too_large,
     unprocessable_patch,
 )
+from runnerscale.apiserver.go_json import type_name
 from runnerscale.apiserver.record import encode_json
 
 Json = dict[str, Any]
@@ -45,7 +46,10 @@ def json_patch(target: Json, operations: Any) -> Json:
         ApiFailure: 400 the patch is malformed; 422 it does not fit the object.
     """
     if not isinstance(operations, list) or not all(isinstance(o, dict) for o in operations):
-        raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {type_name(operations)} into Go value"
+            " of type []handlers.jsonPatchOp"
+        )
     if len(operations) > OPERATIONS_MAX:
         raise ApiFailure(
             413,

@@ -88,9 +88,16 @@ class Authorizer:
 
     def allows(self, user: User, ask: Ask) -> bool:
         """Whether some rule grants it."""
+        return self.decide(user, ask)[0]
+
+    def decide(self, user: User, ask: Ask) -> tuple[bool, str]:
+        """Whether some rule grants it, and which."""
         if MASTERS in user.groups:
-            return True
-        return any(_grants(rule, ask) for rule in self.rules_of(user))
+            return True, ""
+        for rule in self.rules_of(user):
+            if _grants(rule, ask):
+                return True, f"RBAC: allowed by {rule.source}"
+        return False, ""
 
     def rules_of(self, user: User) -> tuple[Granted, ...]:
         """All rules that bind to a user, at the present state of the roles."""
@@ -106,13 +113,16 @@ class Authorizer:
     def _resolve(self, user: User) -> Iterator[Granted]:
         for record in self._store.table(f"clusterrolebindings.{RBAC}"):
             binding = record.object()
-            if _binds(binding, user, ""):
-                source = f'ClusterRoleBinding "{record.name}"'
+            subject = _bound(binding, user, "")
+            if subject:
+                source = _source("ClusterRoleBinding", record.name, binding, subject)
                 yield from (_granted(r, None, source) for r in self._rules(binding, ""))
         for record in self._store.table(f"rolebindings.{RBAC}"):
             binding = record.object()
-            if _binds(binding, user, record.namespace):
-                source = f'RoleBinding "{record.name}/{record.namespace}"'
+            subject = _bound(binding, user, record.namespace)
+            if subject:
+                where = f"{record.name}/{record.namespace}"
+                source = _source("RoleBinding", where, binding, subject)
                 for rule in self._rules(binding, record.namespace):
                     yield _granted(rule, record.namespace, source)
 
@@ -160,11 +170,11 @@ class Authorizer:
         if MASTERS in user.groups:
             return
         held = [r for r in self.rules_of(user) if r.namespace in (None, namespace or None)]
-        missing = [rule for rule in rules if not _covered(rule, held)]
+        missing = [part for rule in rules for part in _single(rule) if not _covered(part, held)]
         if not missing:
             return
         groups = " ".join(quoted(g) for g in user.groups)
-        lines = "\n".join(sorted({_compact(rule) for rule in missing}))
+        lines = "\n".join(sorted(_compact(rule) for rule in _joined(missing)))
         why = (
             f"user {quoted(user.name)} (groups=[{groups}]) is attempting to grant RBAC"
             f" permissions not currently held:\n{lines}"
@@ -172,18 +182,25 @@ class Authorizer:
         raise forbidden(kind.group, kind.plural, name, why)
 
 
-def _binds(binding: Json, user: User, namespace: str) -> bool:
+def _bound(binding: Json, user: User, namespace: str) -> str:
+    """By which of its subjects a binding is about this user; empty: it is not."""
     for subject in binding.get("subjects") or ():
         kind, name = subject.get("kind"), subject.get("name")
         if kind == "User" and name == user.name:
-            return True
+            return f"User {quoted(name)}"
         if kind == "Group" and name in user.groups:
-            return True
+            return f"Group {quoted(name)}"
         if kind == "ServiceAccount":
             where = subject.get("namespace") or namespace
             if user.name == f"system:serviceaccount:{where}:{name}":
-                return True
-    return False
+                return f"ServiceAccount {quoted(f'{name}/{where}')}"
+    return ""
+
+
+def _source(kind: str, name: str, binding: Json, subject: str) -> str:
+    role = binding.get("roleRef") or {}
+    of = f"{role.get('kind')} {quoted(role.get('name') or '')}"
+    return f"{kind} {quoted(name)} of {of} to {subject}"
 
 
 def _grants(rule: Granted, ask: Ask) -> bool:
@@ -246,6 +263,34 @@ def _single_covered(
         if resource in rule.resources or _resource_matches(rule.resources, plain, subresource):
             return True
     return False
+
+
+def _single(rule: Json) -> Iterator[Json]:
+    """A rule as the single rights that it consists of."""
+    for verb in rule.get("verbs") or ():
+        for group in rule.get("apiGroups") or ():
+            for resource in rule.get("resources") or ():
+                one = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+                names = rule.get("resourceNames") or ()
+                for name in names:
+                    yield {**one, "resourceNames": [name]}
+                if not names:
+                    yield one
+        for url in rule.get("nonResourceURLs") or ():
+            yield {"nonResourceURLs": [url], "verbs": [verb]}
+
+
+def _joined(rights: Iterable[Json]) -> list[Json]:
+    """Single rights on the same resource as one rule again."""
+    joined: dict[tuple[str, ...], Json] = {}
+    for right in rights:
+        if right.get("nonResourceURLs"):
+            joined[("", *right["nonResourceURLs"], *right["verbs"])] = right
+            continue
+        about = (*right["apiGroups"], *right["resources"], *right.get("resourceNames", ()), "*")
+        known = joined.setdefault(about, {**right, "verbs": []})
+        known["verbs"] += [v for v in right["verbs"] if v not in known["verbs"]]
+    return list(joined.values())
 
 
 def _compact(rule: Json) -> str:

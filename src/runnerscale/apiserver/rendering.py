@@ -30,8 +30,8 @@ class Form:
 _PLAIN = Form()
 
 
-def form_of(accept: str, query: dict[str, str], *, many: bool = False) -> Form:
-    """The first acceptable form. `many`: of a list.
+def form_of(accept: str, query: dict[str, str], *, many: bool = False, go_list: str = "") -> Form:
+    """The first acceptable form. `many`: of a list, whose Go type a refusal names.
 
     Raises:
         ApiFailure: 406, none is.
@@ -52,6 +52,11 @@ def form_of(accept: str, query: dict[str, str], *, many: bool = False) -> Form:
             return Form(TABLE, query.get("includeObject") or "Metadata")
         if wanted == PARTIAL + ("List" if many else "") and parameters.get("v") == "v1":
             return Form(PARTIAL)
+        if wanted == PARTIAL and many:
+            raise not_acceptable(
+                "you requested PartialObjectMetadata, but the requested object is a list"
+                f" ({go_list})"
+            )
         if not wanted:
             return _PLAIN
     raise _not_acceptable()
@@ -59,9 +64,8 @@ def form_of(accept: str, query: dict[str, str], *, many: bool = False) -> Form:
 
 def _not_acceptable() -> ApiFailure:
     return not_acceptable(
-        "only the following media types are accepted: application/json,"
-        " application/json;as=Table;v=v1;g=meta.k8s.io,"
-        " application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+        "only the following media types are accepted: application/json, application/yaml,"
+        " application/vnd.kubernetes.protobuf"
     )
 
 
@@ -80,6 +84,8 @@ def render_list(kind: Kind, page: Page, form: Form, now_s: float) -> bytes:
     """A collection."""
     meta = page.meta()
     if not form.form:
+        if kind.custom:
+            meta.setdefault("continue", "")  # a list of no Go type has all its fields
         head = encode_json(
             {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": meta}
         )

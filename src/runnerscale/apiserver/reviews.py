@@ -22,7 +22,7 @@ from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.rbac import Ask, Authorizer, User
 from runnerscale.apiserver.record import Record
 from runnerscale.apiserver.store import Store
-from runnerscale.core.clock import format_time
+from runnerscale.core.clock import Clock, format_time
 
 Json = dict[str, Any]
 
@@ -30,9 +30,12 @@ Json = dict[str, Any]
 class Reviews:
     """Answers reviews and token requests."""
 
-    def __init__(self, store: Store, authorizer: Authorizer, authenticator: Authenticator) -> None:
+    def __init__(
+        self, store: Store, authorizer: Authorizer, authenticator: Authenticator, clock: Clock
+    ) -> None:
         """Reads accounts and pods from the store."""
         self._store = store
+        self._clock = clock
         self._authorizer = authorizer
         self._authenticator = authenticator
 
@@ -44,7 +47,7 @@ class Reviews:
         """
         body.setdefault("kind", kind.kind)
         body.setdefault("apiVersion", kind.api_version)
-        body.setdefault("metadata", {"creationTimestamp": None})
+        body.setdefault("metadata", {})
         spec: Json = body.get("spec") or {}
         if kind.kind == "SelfSubjectAccessReview":
             return {**body, "status": self._access(kind, spec, user)}
@@ -55,7 +58,8 @@ class Reviews:
             return {**body, "status": self._rules(spec.get("namespace") or namespace, user)}
         if kind.kind == "TokenReview":
             return {**body, "status": self._token(spec)}
-        return {**body, "status": {"userInfo": _user_info(user)}}
+        meta = {**body["metadata"], "creationTimestamp": format_time(self._clock.now_s())}
+        return {**body, "metadata": meta, "status": {"userInfo": _user_info(user)}}
 
     def _access(self, kind: Kind, spec: Json, user: User) -> Json:
         resource = spec.get("resourceAttributes")
@@ -76,7 +80,8 @@ class Reviews:
                 resource.get("namespace") or "",
                 resource.get("name") or "",
             )
-        return {"allowed": self._authorizer.allows(user, ask)}
+        allowed, reason = self._authorizer.decide(user, ask)
+        return {"allowed": allowed, "reason": reason} if reason else {"allowed": allowed}
 
     def _rules(self, namespace: str, user: User) -> Json:
         resources: list[Json] = []
@@ -129,7 +134,8 @@ class Reviews:
             "metadata": {
                 "name": account.name,
                 "namespace": account.namespace,
-                "creationTimestamp": account.created,
+                "uid": account.uid,
+                "creationTimestamp": format_time(self._clock.now_s()),
             },
             "spec": {
                 **spec,

@@ -1,23 +1,19 @@
 """Label and field selectors: parsed once, asked for every object.
 
 Both become plain functions of a `Record`; an empty selector becomes None, so that nothing is
-asked at all.
+asked at all. How a label selector is written is `selector_text.py`.
 """
 
 import re
 from collections.abc import Callable, Mapping
 
-from runnerscale.apiserver import formats
 from runnerscale.apiserver.failures import bad_request
 from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.record import Record
+from runnerscale.apiserver.selector_text import Requirement, read_selector
 
 Match = Callable[[Record], bool]
 LabelMatch = Callable[[Mapping[str, str]], bool]
-
-_SET = re.compile(r"^(?P<key>[^\s!=<>,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)$")
-_COMPARE = re.compile(r"^(?P<key>[^\s!=<>,()]+)\s*(?P<op>==|!=|=|>|<)\s*(?P<value>[^\s=!<>()]*)$")
-_KEY = re.compile(r"^(?P<no>!?)\s*(?P<key>[^\s!=<>,()]+)$")
 
 
 def parse_labels(text: str) -> LabelMatch | None:
@@ -26,83 +22,37 @@ def parse_labels(text: str) -> LabelMatch | None:
     Raises:
         ApiFailure: 400, the selector cannot be read.
     """
-    parts = _split(text)
-    if not parts:
+    tests = [_label_test(requirement) for requirement in read_selector(text)]
+    if not tests:
         return None
-    tests = [_label_test(part, text) for part in parts]
     if len(tests) == 1:
         return tests[0]
     return lambda labels: all(test(labels) for test in tests)
 
 
-def _split(text: str) -> list[str]:
-    """At the commas that are not inside parentheses."""
-    parts = re.split(r",(?![^()]*\))", text)
-    return [part.strip() for part in parts if part.strip()]
-
-
-def _label_test(part: str, whole: str) -> LabelMatch:
-    match = _SET.match(part)
-    if match:
-        key = _checked_key(match["key"])
-        values = frozenset(_checked_value(v.strip(), whole) for v in match["values"].split(","))
-        if match["op"] == "in":
-            return lambda labels: labels.get(key) in values
-        return lambda labels: labels.get(key) not in values
-    match = _COMPARE.match(part)
-    if match:
-        key, op, value = _checked_key(match["key"]), match["op"], match["value"]
-        _checked_value(value, whole)
-        if op in ("=", "=="):
-            return lambda labels: labels.get(key) == value
-        if op == "!=":
-            return lambda labels: labels.get(key) != value
-        return _numeric(key, op, value, whole)
-    match = _KEY.match(part)
-    if match:
-        key = _checked_key(match["key"])
-        if match["no"]:
-            return lambda labels: key not in labels
+def _label_test(requirement: Requirement) -> LabelMatch:
+    key, operator = requirement.key, requirement.operator
+    if operator == "exists":
         return lambda labels: key in labels
-    raise bad_request(f"unable to parse requirement: found {part!r}, in selector {whole!r}")
+    if operator == "!":
+        return lambda labels: key not in labels
+    values = frozenset(requirement.values)
+    if operator in ("in", "=", "=="):
+        return lambda labels: labels.get(key) in values
+    if operator in ("notin", "!="):
+        return lambda labels: labels.get(key) not in values
+    return _numeric(key, operator, int(requirement.values[0]))
 
 
-def _numeric(key: str, op: str, value: str, whole: str) -> LabelMatch:
-    try:
-        bound = int(value)
-    except ValueError:
-        raise bad_request(
-            f"values: Invalid value: {value!r}: for 'Gt', 'Lt' operators, the value"
-            f" must be an integer, in selector {whole!r}"
-        ) from None
-
+def _numeric(key: str, operator: str, bound: int) -> LabelMatch:
     def test(labels: Mapping[str, str]) -> bool:
         try:
             number = int(labels[key])
         except (KeyError, ValueError):
             return False
-        return number > bound if op == ">" else number < bound
+        return number > bound if operator == ">" else number < bound
 
     return test
-
-
-def _checked_key(key: str) -> str:
-    errors = formats.label_key(key)
-    if errors:
-        raise bad_request(
-            f'unable to parse requirement: key: Invalid value: "{key}": {"; ".join(errors)}'
-        )
-    return key
-
-
-def _checked_value(value: str, whole: str) -> str:
-    errors = formats.label_value(value)
-    if errors:
-        raise bad_request(
-            f'unable to parse requirement: values[0][{whole}]: Invalid value: "{value}":'
-            f" {'; '.join(errors)}"
-        )
-    return value
 
 
 def parse_fields(text: str, kind: Kind) -> tuple[Match | None, str]:

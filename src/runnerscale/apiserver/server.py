@@ -147,7 +147,7 @@ class ApiServer:
     def _parts(self, random: Random, metrics: CollectorRegistry | None) -> Parts:
         """What the HTTP front works with."""
         store, lists = self.store, Lists(self.store, self._clock)
-        reviews = Reviews(store, self._authorizer, self.authenticator)
+        reviews = Reviews(store, self._authorizer, self.authenticator, self._clock)
         return Parts(
             store=store,
             authenticator=self.authenticator,

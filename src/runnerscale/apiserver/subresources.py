@@ -69,8 +69,34 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def evict_pod(deletion: Deletion, kind: Kind, record: Record, body: Json, caller: Caller) -> Json:
+def evict_pod(
+    operations: Operations,
+    deletion: Deletion,
+    kind: Kind,
+    record: Record,
+    body: Json,
+    caller: Caller,
+) -> Json:
     """POST pods/NAME/eviction: a polite delete (no disruption budgets are kept here)."""
     options = read_delete_options(body.get("deleteOptions") or {}, {})
+    if not caller.options.dry_run:
+        record = _marked_for_eviction(operations, kind, record)
     deletion.delete(kind, record, options, caller)
     return SUCCESS
+
+
+def _marked_for_eviction(operations: Operations, kind: Kind, record: Record) -> Record:
+    """Whoever looks at the dying pod sees that it was asked to go."""
+    obj = record.object()
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastProbeTime": None,
+        "lastTransitionTime": operations.now(),
+    }
+    others = [c for c in conditions if c.get("type") != condition["type"]]
+    obj["status"] = {**(obj.get("status") or {}), "conditions": [*others, condition]}
+    return operations.store_object(kind, record, obj)

@@ -204,16 +204,14 @@ def _node(obj: Json, now_s: float) -> list[Any]:
     prefix = "node-role.kubernetes.io/"
     roles = sorted(k.removeprefix(prefix) for k in meta.get("labels") or () if k.startswith(prefix))
     info = status.get("nodeInfo") or {}
-    address = next(
-        (a["address"] for a in status.get("addresses") or () if a.get("type") == "InternalIP"),
-        "<none>",
-    )
+    addresses = {a.get("type"): a.get("address") for a in status.get("addresses") or ()}
     return [
         ready,
         ",".join(roles) or "<none>",
         _created(obj, now_s),
         info.get("kubeletVersion", ""),
-        address,
+        addresses.get("InternalIP", "<none>"),
+        addresses.get("ExternalIP", "<none>"),
         info.get("osImage") or "<unknown>",
         info.get("kernelVersion") or "<unknown>",
         info.get("containerRuntimeVersion") or "<unknown>",
@@ -334,10 +332,10 @@ _BUILTIN: dict[str, tuple[tuple[Column, ...], Cells]] = {
         ),
         lambda obj, now_s: pod_cells(obj, _created(obj, now_s)),
     ),
-    "secrets": (_named(_column("Type"), _column("Data", type_="integer"), _column("Age")), _secret),
-    "configmaps": (_named(_column("Data", type_="integer"), _column("Age")), _config_map),
+    "secrets": (_named(_column("Type"), _column("Data"), _column("Age")), _secret),
+    "configmaps": (_named(_column("Data"), _column("Age")), _config_map),
     "namespaces": (_named(_column("Status"), _column("Age")), _namespace),
-    "serviceaccounts": (_named(_column("Secrets", type_="integer"), _column("Age")), _account),
+    "serviceaccounts": (_named(_column("Secrets"), _column("Age")), _account),
     "nodes": (
         _named(
             _column("Status"),
@@ -345,6 +343,7 @@ _BUILTIN: dict[str, tuple[tuple[Column, ...], Cells]] = {
             _column("Age"),
             _column("Version"),
             _column("Internal-IP", wide=True),
+            _column("External-IP", wide=True),
             _column("OS-Image", wide=True),
             _column("Kernel-Version", wide=True),
             _column("Container-Runtime", wide=True),
