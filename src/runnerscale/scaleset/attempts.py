@@ -182,7 +182,7 @@ class Attempts:
         spent = spent or course.manner.is_too_long(outcome.hush_s or 0.0)
         if not outcome.again or harm or spent or outcome.wait_s > course.deadline.left_s():
             raise self._failure(course)
-        log.info(
+        log.debug(  # what it comes to is told by whoever asked
             "request is tried again",
             method=course.request.method,
             url=without_secrets(course.request.url),

@@ -163,7 +163,7 @@ class RunnerSetReconciler:
             if isinstance(action, snap.DeleteScaleSet):
                 return None
             if isinstance(action, snap.GetScaleSet | snap.UpdateScaleSet):
-                log.warning("scale set is gone at GitHub", runner_set=at.key, id=action.id)
+                log.debug("scale set is gone at GitHub", runner_set=at.key, id=action.id)
                 return Look.ABSENT
             return github_trouble(error, about=at.about)
         except (PlaceTrouble, ScaleSetError) as error:
