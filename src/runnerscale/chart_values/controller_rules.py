@@ -38,7 +38,7 @@ def _account(account: Mapping[str, Any]) -> Iterator[Finding]:
 def _addresses(values: Mapping[str, Any]) -> Iterator[Finding]:
     metrics = map_of(values, "metrics")
     needed: list[tuple[ValuePath, Any]] = []
-    if metrics:
+    if metrics.keys() & {"controllerManagerAddr", "listenerAddr", "listenerEndpoint"}:
         needed.append((("metrics", "controllerManagerAddr"), metrics.get("controllerManagerAddr")))
     for path in (
         ("metrics", "listenerAddr"),
