@@ -26,6 +26,9 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 IDLE_S = 3_600.0  # how long the timer task sleeps when nothing is due
+# Seconds since the epoch have steps of a quarter of a microsecond: what is left of a wait after
+# a subtraction may be less than any clock can pass, and waiting for it again and again is a spin.
+TICK_S = 0.001
 
 
 class Hub:
@@ -79,7 +82,7 @@ class Hub:
         waiting = self._waiting.setdefault(topic, set())
         waiting.add(future)
         try:
-            async with asyncio.timeout(max(0.0, timeout_s)):
+            async with asyncio.timeout(max(TICK_S, timeout_s)):
                 await future
         except TimeoutError:
             pass
@@ -96,7 +99,7 @@ class Hub:
             self._wake()
             self._timer_changed.clear()
             due_s = self.state.timers.next_s()
-            left_s = IDLE_S if due_s is None else max(0.0, due_s - self.now_s())
+            left_s = IDLE_S if due_s is None else max(TICK_S, due_s - self.now_s())
             try:
                 async with asyncio.timeout(min(left_s, IDLE_S)):
                     await self._timer_changed.wait()
