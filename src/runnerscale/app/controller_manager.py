@@ -24,6 +24,7 @@ from runnerscale.app.logs import FORMATS, LEVELS, Style, configure_logging
 from runnerscale.app.probes import SideServer, add_process_metrics, metrics_app, probes_app
 from runnerscale.app.problem import FAILURE, Problem
 from runnerscale.app.process import run_process
+from runnerscale.app.profiles import profiles_app
 from runnerscale.app.versions import COMPATIBLE_VERSION, SYSTEM, commit_sha
 from runnerscale.controllers.autoscaling_listener import controller as listener_controller
 from runnerscale.controllers.autoscaling_listener import snapshot as listener_snapshot
@@ -86,6 +87,7 @@ class ControllerOptions:
     listener_metrics_endpoint: str = "/metrics"
     metrics_addr: str = ":8080"
     probe_addr: str = ""
+    pprof_addr: str = ""
     excluded_label_prefixes: tuple[str, ...] = ()
 
 
@@ -389,7 +391,7 @@ async def _run(options: ControllerOptions, *, clock: Clock, random: Random) -> N
 def side_servers(
     options: ControllerOptions, manager: Manager, registry: CollectorRegistry
 ) -> Sequence[SideServer]:
-    """Metrics and probes, where they were asked for."""
+    """Metrics, probes and debug pages, where they were asked for."""
     servers = []
     if options.metrics_addr not in ("", OFF):
         servers.append(
@@ -398,6 +400,8 @@ def side_servers(
     if options.probe_addr not in ("", OFF):
         probes = probes_app(healthy=lambda: None, ready=manager.why_not_ready)
         servers.append(SideServer(probes, options.probe_addr, flag="--health-probe-bind-address"))
+    if options.pprof_addr not in ("", OFF):
+        servers.append(SideServer(profiles_app(), options.pprof_addr, flag="--pprof-addr"))
     return servers
 
 

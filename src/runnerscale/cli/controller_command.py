@@ -83,7 +83,7 @@ def controller_flags() -> GoFlags:
     flags.text("listener-metrics-endpoint", "/metrics", "path of the listeners' metrics")
     flags.text("metrics-addr", METRICS_ADDR, "where we serve metrics; 0: nowhere")
     flags.text("health-probe-bind-address", "", "where we serve /healthz and /readyz")
-    flags.text("pprof-addr", "", "accepted; there is no pprof in Python")
+    flags.text("pprof-addr", "", "where we serve /debug/pprof/: tasks, objects, samples")
     flags.texts("exclude-label-propagation-prefix", "labels not copied to children; repeatable")
     flags.number("k8s-client-rate-limiter-qps", 0, "accepted; the server's own flow control rules")
     flags.number("k8s-client-rate-limiter-burst", 0, "accepted, as above")
@@ -144,6 +144,7 @@ def controller_options(arguments: Sequence[str], environ: Mapping[str, str]) -> 
         # Empty means the default, as in ARC; "0" is how to have none.
         metrics_addr=read["metrics-addr"] or METRICS_ADDR,
         probe_addr=read["health-probe-bind-address"],
+        pprof_addr=read["pprof-addr"],
         excluded_label_prefixes=tuple(read["exclude-label-propagation-prefix"]),
     )
 

@@ -112,6 +112,7 @@ def test_without_flags_the_defaults_are_those_of_arc() -> None:
     [
         (["--metrics-addr=0"], "metrics_addr", "0"),
         (["--metrics-addr="], "metrics_addr", ":8080"),  # the library's default, not "off"
+        (["--pprof-addr=:6060"], "pprof_addr", ":6060"),
         (["--watch-single-namespace=a"], "watch_namespace", "a"),
         (["--watch-namespace=a"], "watch_namespace", "a"),
         (["--watch-namespace=a", "--watch-single-namespace=b"], "watch_namespace", "b"),
