@@ -2,10 +2,14 @@
 What the objects of the Prometheus operator have in common.
 */}}
 
-{{/* Listener pods, which the controller makes in its own namespace. */}}
+{{/* Listener pods, which the controller makes in its own namespace; with several controllers in it
+each has its own. */}}
 {{- define "gha-rs-controller.listenerLabels" -}}
 app.kubernetes.io/part-of: gha-runner-scale-set
 app.kubernetes.io/component: runner-scale-set-listener
+{{- with (.Values.flags).watchSingleNamespace }}
+actions.github.com/scale-set-namespace: {{ . | quote }}
+{{- end }}
 {{- end }}
 
 {{/* Context: root, of (the values of the monitor). Its labels are how an operator chooses monitors. */}}

@@ -390,6 +390,20 @@ def test_a_pod_monitor_is_made_only_for_what_is_served(
     assert [d.name for d in found if d["kind"] == "PodMonitor"] == wanted
 
 
+def test_two_controllers_in_one_namespace_do_not_read_each_others_listeners() -> None:
+    # Read twice, a listener would count twice in every sum.
+    optional = {"podMonitor": {"enabled": True}, "networkPolicy": {"enabled": True}}
+    values = {**METRICS, **optional, "flags": {"watchSingleNamespace": "demo"}}
+    found = with_additions(values)
+    monitor = named(found, "PodMonitor", f"{NAME}-listeners")
+    policy = named(found, "NetworkPolicy", f"{NAME}-listeners")
+    for labels in (
+        monitor["spec"]["selector"]["matchLabels"],
+        policy["spec"]["podSelector"]["matchLabels"],
+    ):
+        assert labels[f"{GHA}/scale-set-namespace"] == "demo"
+
+
 def test_a_service_monitor_has_a_service_of_its_own() -> None:
     values = {**METRICS, "serviceMonitor": {"enabled": True, "interval": "1m"}}
     found = with_additions(values)
