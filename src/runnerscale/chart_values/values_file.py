@@ -8,7 +8,6 @@ or work for long: size, depth and the nodes after aliases are bounded.
 The file's bytes come from `cli/values_command.py`; merging is in `merge.py`.
 """
 
-import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from runnerscale.chart_values.findings import Finding, Place, ValuePath, dotted
 BYTES_MAX = 1 << 20  # Helm keeps the values in a Secret of the release, which holds no more
 DEPTH_MAX = 100
 NUMBER_LETTERS_MAX = 400  # longer digits are beyond every float, and text to Helm as well
-NODES_MAX = 100_000  # aliases counted as often as they are used
+NODES_MAX = 20_000  # aliases counted as often as they are used
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS: dict[str, bool | None] = {
@@ -42,8 +41,11 @@ _WHOLE = (
     (2, re.compile(r"[-+]?0[bB][01]+")),
 )
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_BINARY_TAG = "tag:yaml.org,2002:binary"
-_TEXT_TAGS = {"!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp", _BINARY_TAG}
+# With any other tag a scalar is text.
+_LOOKED_AT_TAGS = {
+    None,
+    *(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null")),
+}
 
 
 class NotValuesError(Exception):
@@ -124,7 +126,7 @@ def _text(content: bytes) -> str:
 def _compose(text: str) -> tuple[_Node | None, int]:
     """The first document's root, and the line where a second one begins (0: none)."""
     root: _Node | None = None
-    documents = 0
+    documents, is_whole = 0, False
     try:
         events = yaml.parse(text, Loader=_Loader)
         for event in events:
@@ -138,10 +140,16 @@ def _compose(text: str) -> tuple[_Node | None, int]:
                 what = "Helm reads YAML 1.1 only"
                 raise NotValuesError(line, what, "Take the %YAML line away")
             root = _Composer(events).document()
+            is_whole = True
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        if documents and is_whole:
+            return root, line  # what Helm does not read need not be YAML
+        if "nesting depth" in str(error.problem):
+            raise _too_deep(line) from None
         raise NotValuesError(
-            mark.line + 1 if mark else 1,
+            line,
             f"this is not YAML: {error.problem or error.context}",
             "Look at the indentation and the quotes here and just above",
         ) from None
@@ -239,30 +247,28 @@ class _Conversion:
         return scalar(node.scalar, node.tag, node.line)
 
     def _map(self, node: _Node, path: ValuePath) -> dict[str, Any]:
-        pairs = node.pairs or []
-        merged: dict[str, Any] = {}
-        for _, value_node in filter(_is_merge, pairs):
-            for source in _merge_sources(value_node):
-                merged = self._map(source, path) | merged
-        own: dict[str, Any] = {}
-        for key_node, value_node in itertools.filterfalse(_is_merge, pairs):
+        """Merge keys in their turn: like Helm, what comes later wins."""
+        result: dict[str, Any] = {}
+        own: set[str] = set()
+        for key_node, value_node in node.pairs or ():
+            if key_node.scalar == "<<" and key_node.tag is None:
+                for source in reversed(_merge_sources(value_node)):
+                    result |= self._map(source, path)
+                continue
             key = _key(key_node)
             here = (*path, key)
             if key in own:
                 self._twin(here, key_node.line)
-            own[key] = self.plain(value_node, here)
+            own.add(key)
+            result[key] = self.plain(value_node, here)
             self._result.places[here] = Place(self._file, key_node.line)
-        return merged | own
+        return result
 
     def _twin(self, path: ValuePath, line: int) -> None:
         first = self._result.places[path]
         what = f"{dotted(path)} is given twice, here and in line {first.line}; the last one counts"
         finding = Finding(path, what, "Keep one of them")
         self._result.findings.append((finding, Place(self._file, line)))
-
-
-def _is_merge(pair: tuple[_Node, _Node]) -> bool:
-    return pair[0].scalar == "<<" and pair[0].tag is None
 
 
 def _merge_sources(node: _Node) -> list[_Node]:
@@ -295,7 +301,7 @@ def scalar(text: str, tag: str | None, line: int) -> Any:
     Raises:
         NotValuesError: infinity and the like, which JSON has not.
     """
-    if tag in _TEXT_TAGS:
+    if tag not in _LOOKED_AT_TAGS:
         return text
     if text in _WORDS:
         return _WORDS[text]

@@ -1,0 +1,1 @@
+"""The rules of `runnerscale values check`, alone."""
