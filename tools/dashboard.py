@@ -218,27 +218,72 @@ def field_defaults(panel: Panel) -> Json:
 
 
 def options(kind: str) -> Json:
-    """What each type of panel is told besides."""
-    last = {"calcs": ["lastNotNull"], "fields": "", "values": False}
+    """What each type of panel is told besides; complete, as Grafana 11.5 writes it itself."""
     if kind == "timeseries":
         return {
-            "legend": {"calcs": [], "displayMode": "list", "placement": "bottom"},
+            "legend": {
+                "calcs": [],
+                "displayMode": "list",
+                "placement": "bottom",
+                "showLegend": True,
+            },
             "tooltip": {"mode": "multi", "sort": "desc"},
         }
     if kind == "heatmap":
-        return {
-            "calculate": False,
-            "cellGap": 1,
-            "color": {"mode": "scheme", "scheme": "Oranges", "steps": 64},
-            "legend": {"show": True},
-            "tooltip": {"mode": "single", "yHistogram": False},
-            "yAxis": {"axisPlacement": "left", "unit": "s"},
-        }
+        return heatmap_options()
     if kind == "table":
-        return {"cellHeight": "sm", "showHeader": True}
+        return {"cellHeight": "sm", "frameIndex": 0, "showHeader": True}
+    last = {"calcs": ["lastNotNull"], "fields": "", "values": False}
     shown: Json = {"orientation": "auto", "reduceOptions": last}
+    if kind == "stat":
+        return {
+            **shown,
+            "colorMode": "value",
+            "graphMode": "none",
+            "justifyMode": "auto",
+            "percentChangeColorMode": "standard",
+            "showPercentChange": False,
+            "textMode": "value_and_name",
+            "wideLayout": True,
+        }
+    shown |= {"minVizHeight": 75, "minVizWidth": 75, "sizing": "auto"}
     if kind == "gauge":
         return {**shown, "showThresholdLabels": False, "showThresholdMarkers": True}
-    if kind == "bargauge":
-        return {**shown, "displayMode": "gradient", "valueMode": "color"}
-    return {**shown, "colorMode": "value", "graphMode": "none", "textMode": "value_and_name"}
+    return {
+        **shown,
+        "displayMode": "gradient",
+        "legend": {
+            "calcs": [],
+            "displayMode": "list",
+            "placement": "bottom",
+            "showLegend": False,
+        },
+        "maxVizHeight": 300,
+        "namePlacement": "auto",
+        "showUnfilled": True,
+        "valueMode": "color",
+    }
+
+
+def heatmap_options() -> Json:
+    """A histogram of Prometheus is buckets already: nothing is calculated."""
+    return {
+        "calculate": False,
+        "cellGap": 1,
+        "color": {
+            "exponent": 0.5,
+            "fill": "dark-orange",
+            "mode": "scheme",
+            "reverse": False,
+            "scale": "exponential",
+            "scheme": "Oranges",
+            "steps": 64,
+        },
+        "exemplars": {"color": "rgba(255,0,255,0.7)"},
+        "filterValues": {"le": 1e-9},
+        "legend": {"show": True},
+        "rowsFrame": {"layout": "auto"},
+        "showValue": "never",
+        "tooltip": {"mode": "single", "showColorScale": False, "yHistogram": False},
+        "yAxis": {"axisPlacement": "left", "reverse": False, "unit": "s"},
+    }
