@@ -5,7 +5,7 @@ The engine is Helm's own (v4, in helm-python-sdk). What it can and cannot do her
 - Values go in as a mapping, or as values files merged in order as `-f` does; `set_values` are
   `--set` expressions and win over both. Numbers reach the templates as float64, as numbers of a
   values file do with the helm binary. With the binary, numbers of `--set` are int64: that case
-  only real helm can show (tests/kubernetes/test_real_helm_renders_the_same.py).
+  only real helm can show (tests/kubernetes/test_..._chart_on_the_server.py).
 - `lookup` is a list of the objects that are in the cluster. With it the engine asks a small API
   server on 127.0.0.1 in this process (`cluster_objects.py` beside this file), some 10 ms a
   render; without it `lookup` finds nothing, as offline.

@@ -1,8 +1,7 @@
-"""Real helm renders and installs the charts, and the real API server accepts every object.
+"""Real helm renders and installs the controller's chart, and the real API server accepts it all.
 
 Acceptance is a creation with server-side dry run and strict field validation: types, defaults,
-unknown fields, RBAC names and our CRDs are all judged by the server. That real helm renders what
-the tests of `tests/charts` see is test_real_helm_renders_the_same.py.
+unknown fields and RBAC names are judged by the server. The other chart has a file of its own.
 """
 
 import json
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.charts.render import CONTROLLER
+from tests.charts.render import CONTROLLER, render
 from tests.charts.values_corpus import CONTROLLER_FILES
 from tests.kubernetes.cluster import Cluster, CommandFailed
 from tests.kubernetes.processes import Deadline
@@ -97,6 +96,14 @@ def test_helm_finds_nothing_to_say_about_the_controllers_chart(
     said = furnished.helm("lint", "--strict", str(CONTROLLER), "--values", str(file)).stdout
     assert "[WARNING]" not in said
     assert "1 chart(s) linted, 0 chart(s) failed" in said
+
+
+@pytest.mark.parametrize("file", CONTROLLER_FILES, ids=lambda file: file.stem)
+def test_real_helm_renders_what_the_other_tests_see(furnished: Cluster, file: Path) -> None:
+    theirs = rendered(furnished, CONTROLLER, "--values", str(file), namespace="arc-systems")
+    ours = render(CONTROLLER, [file], release="arc-test", namespace="arc-systems")
+    plain = [json.dumps(one, sort_keys=True) for one in theirs]
+    assert sorted(plain) == sorted(json.dumps(one, sort_keys=True) for one in ours)
 
 
 def test_integers_keep_their_digits_however_helm_has_read_them(
