@@ -422,6 +422,21 @@ class Reason(StrEnum):
         "The pod is made again a few times, more slowly each time; then the runner is replaced.",
         "Give the pod requests that fit, or more room on the nodes.",
     )
+    # -- the installation -----------------------------------------------------------------
+    CRD_MISSING = (
+        "CrdMissing",
+        Severity.ERROR,
+        "A CustomResourceDefinition that the controller works with is not installed.",
+        "Nothing is done before it is there; it is looked for again, at most every 30 seconds.",
+        "Install the chart's: `helm show crds CHART | kubectl apply --server-side -f -`.",
+    )
+    CRD_OUTDATED = (
+        "CrdOutdated",
+        Severity.WARNING,
+        "An installed CustomResourceDefinition is older than the controller.",
+        "All work goes on; what the older definition does not know is not stored.",
+        "Helm never does: `helm show crds CHART | kubectl apply --server-side -f -`.",
+    )
 
 
 # An idle runner that is deleted with one of these was nobody's fault, least of all its own: it

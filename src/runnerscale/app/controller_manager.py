@@ -20,6 +20,7 @@ from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
 from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.app.api_check import ApiCheck
 from runnerscale.app.logs import FORMATS, LEVELS, Style, configure_logging
 from runnerscale.app.probes import SideServer, add_process_metrics, metrics_app, probes_app
 from runnerscale.app.problem import FAILURE, Problem
@@ -59,6 +60,7 @@ SUBSYSTEM = "gha-scale-set-controller"
 OFF = "0"  # a metrics address that means: nowhere
 SET_WORKERS = 8  # sets of one host must not wait for those of another (contract W29)
 RUNNER_WORKERS = 50  # measured: what a burst of runners needs on one controller
+STUCK_AFTER_S = 60.0  # a restart of the API server is shorter, and nobody's business
 WORKERS_MAX = 1000  # more only wait for each other
 
 
@@ -119,6 +121,7 @@ class Manager:
         )
         self._metrics = ControllerMetrics(registry)
         self._reporter = Reporter(self.events, self._metrics)
+        self._api = ApiCheck(client, reporter=self._reporter, clock=clock, random=random)
         self.worked = False
         where = options.watch_namespace
         home = options.namespace
@@ -274,18 +277,25 @@ class Manager:
         runner_set_controller.connect(caches, controller.enqueue, controller.enqueue_after)
 
     def why_not_ready(self) -> str | None:
-        """None: caches are filled (whoever waits for the lease is ready to take over)."""
+        """None: caches are filled and follow. (Whoever waits for the lease is ready too.)"""
+        if self._api.trouble:
+            return self._api.trouble
         waiting = [i for i in self._informers if not i.synced]
-        if not waiting:
-            return None
-        said = {i.trouble for i in waiting if i.trouble}
-        names = ", ".join(sorted({i.resource.plural for i in waiting}))
-        return f"caches are not filled yet: {names}" + "".join(f"; {text}" for text in said)
+        if waiting:
+            return _told("caches are not filled yet", waiting)
+        stuck = [i for i in self._informers if i.troubled_s >= STUCK_AFTER_S]
+        return _told("caches do not follow the API server", stuck) if stuck else None
 
     async def run(self, lease: LeaderLease | None) -> None:
-        """Until cancelled."""
+        """Until cancelled.
+
+        Raises:
+            ConfigError: the way to the API server cannot be used, and waiting will not help.
+        """
         try:
+            await self._api.until_usable()
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._api.run(), name="crds")
                 for informer in self._informers:
                     group.create_task(informer.run(), name=f"informer-{informer.resource.plural}")
                 group.create_task(self.events.run(), name="events")
@@ -305,6 +315,12 @@ class Manager:
         async with asyncio.TaskGroup() as group:
             for controller in self._controllers:
                 group.create_task(controller.run(), name=controller.name)
+
+
+def _told(what: str, informers: Sequence[Informer[Any]]) -> str:
+    said = sorted({i.trouble for i in informers if i.trouble})
+    names = ", ".join(sorted({i.resource.plural for i in informers}))
+    return f"{what}: {names}" + "".join(f"; {text}" for text in said)
 
 
 def workers_for(wished: int, *, own: int) -> int:

@@ -4,6 +4,7 @@ The condition on the object is written by its own reconciler, from the same `Tro
 that persists is told again only by the condition and the gauge, so that nobody drowns.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -17,6 +18,7 @@ from runnerscale.kube.objects import ObjectReference
 
 log = structlog.get_logger(__name__)
 
+_IDS = re.compile(r'(?:activity_id|github_request_id)="[^"]*"')
 TOLD_MAX = 20_000  # objects whose troubles are remembered; past it the oldest are told again
 
 
@@ -26,6 +28,11 @@ class EventRecorder(Protocol):
     def record(self, about: ObjectReference, *, type: EventType, reason: str, message: str) -> None:  # noqa: A002
         """Never blocks, aggregates, quietly off where forbidden."""
         ...
+
+
+def _lasting(happened: str) -> str:
+    """What happened, without the ids that GitHub gives every answer: they are no news."""
+    return _IDS.sub("", happened)
 
 
 def named(about: ObjectReference) -> str:
@@ -56,12 +63,12 @@ class Reporter:
             now.setdefault(trouble.reason, trouble)
         before = self._told.pop(key, {})
         for reason, trouble in now.items():
-            if before.get(reason) != trouble.happened:
+            if before.get(reason) != _lasting(trouble.happened):
                 self._tell(about, trouble)
         for reason in before:
             if reason not in now:
                 log.info("trouble is over", object=named(about), reason=reason)
-        self._remember(key, {reason: trouble.happened for reason, trouble in now.items()})
+        self._remember(key, {reason: _lasting(each.happened) for reason, each in now.items()})
         self._metrics.set_troubles(
             key, kind=about.kind, namespace=about.namespace, name=about.name, reasons=now
         )

@@ -45,7 +45,15 @@ class BadAnswer(KubeError):
 
 
 class ConfigError(KubeError):
-    """Where and how to reach the API server could not be found out, or turned out to be wrong."""
+    """Where and how to reach the API server could not be found out, or turned out to be wrong.
+
+    `lasting`: waiting does not change it, somebody must correct something.
+    """
+
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        """`message`: which file or command, and what is wrong with it; without secrets."""
+        super().__init__(message)
+        self.lasting = lasting
 
 
 @dataclass(frozen=True, slots=True)

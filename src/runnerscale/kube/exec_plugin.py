@@ -23,7 +23,7 @@ from runnerscale.kube.pem import ClientCertificate
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 TIMEOUT_S = 60.0  # cloud plugins ask a metadata service, some after a cold start
 EXPIRY_MARGIN_S = 30.0  # a token that ends in flight is a wasted call
-RERUN_MIN_S = 5.0  # a plugin that hands out ended tokens is not run for every call
+RERUN_MIN_S = 5.0  # one that fails, or hands out ended tokens, is not run for every call
 OUTPUT_BYTES_MAX = 1024 * 1024
 COMPLAINT_MAX = 300
 
@@ -105,11 +105,14 @@ def decode_issued(plugin: ExecPlugin, output: bytes) -> Issued:
     try:
         document = _decoder.decode(output[:OUTPUT_BYTES_MAX])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise ConfigError(f"exec plugin {plugin.command} printed no ExecCredential") from None
+        raise ConfigError(
+            f"exec plugin {plugin.command} printed no ExecCredential", lasting=True
+        ) from None
     if document.kind != "ExecCredential" or document.api_version != plugin.api_version:
         raise ConfigError(
             f"exec plugin {plugin.command} answered with {document.kind} of "
-            f"{document.api_version}, the kubeconfig asks for {plugin.api_version}"
+            f"{document.api_version}, the kubeconfig asks for {plugin.api_version}",
+            lasting=True,
         )
     status = document.status or _Status()
     certificate = None
@@ -119,7 +122,8 @@ def decode_issued(plugin: ExecPlugin, output: bytes) -> Issued:
     token = bearer(status.token.strip(), "of the exec plugin") if status.token else None
     if token is None and certificate is None:
         raise ConfigError(
-            f"exec plugin {plugin.command} gave neither a token nor a certificate with its key"
+            f"exec plugin {plugin.command} gave neither a token nor a certificate with its key",
+            lasting=True,
         )
     return Issued(token, certificate, _expiry(plugin, status.expiration_timestamp))
 
@@ -131,7 +135,8 @@ def _expiry(plugin: ExecPlugin, text: str | None) -> float | None:
         return parse_time(text)
     except ValueError as error:
         raise ConfigError(
-            f"exec plugin {plugin.command} gave an unreadable expirationTimestamp: {error}"
+            f"exec plugin {plugin.command} gave an unreadable expirationTimestamp: {error}",
+            lasting=True,
         ) from error
 
 
@@ -158,6 +163,8 @@ class ExecCredentials:
         self._issued: Issued | None = None
         self._issued_s = float("-inf")
         self._rejected = False
+        self._failed: ConfigError | None = None
+        self._failed_s = float("-inf")
         self._running = asyncio.Lock()
 
     async def authorization(self) -> SecretText | None:
@@ -166,8 +173,26 @@ class ExecCredentials:
             return self._issued.token if self._issued else None
         async with self._running:
             if not self._is_good():  # else somebody else has just run it
-                await self._renew()
+                await self._renew_or_bear()
         return self._issued.token if self._issued else None
+
+    async def _renew_or_bear(self) -> None:
+        """Run the plugin; if it fails, what it gave before serves until its very end."""
+        if self._clock.monotonic_s() - self._failed_s >= RERUN_MIN_S:
+            self._failed = None
+            try:
+                await self._renew()
+            except ConfigError as error:
+                self._failed, self._failed_s = error, self._clock.monotonic_s()
+        if self._failed is not None and not self._still_counts():
+            # Another object each time: many callers raise it, each with a trace of its own.
+            raise ConfigError(str(self._failed), lasting=self._failed.lasting)
+
+    def _still_counts(self) -> bool:
+        issued = self._issued
+        if issued is None or self._rejected:
+            return False
+        return issued.expires_s is None or self._clock.now_s() < issued.expires_s
 
     def reject(self, used: SecretText | None) -> None:
         """See `Credentials`."""
@@ -200,7 +225,8 @@ class ExecCredentials:
         except OSError as error:
             raise ConfigError(
                 f"exec plugin {plugin.command} cannot be started: {os.strerror(error.errno or 0)}"
-                f"{hint}"
+                f"{hint}",
+                lasting=True,
             ) from error
         if finished.code != 0:
             complaint = finished.stderr[:COMPLAINT_MAX].decode("utf-8", errors="replace").strip()

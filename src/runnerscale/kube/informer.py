@@ -43,6 +43,7 @@ RESTART = Backoff(first_s=0.25, cap_s=20.0)
 HEALTHY_AFTER_S = 10.0  # a stream that lived so long ends the row of failures
 LIST_TIMEOUT_S = 120.0  # some thousand pods with big specs take tens of seconds
 UNREADABLE_MAX = 3  # streams in a row that ended with something that is no event
+FAILING_S = 60.0  # longer than any wait between two attempts, and than an attempt takes
 STALE_LISTS_MAX = 3  # a list older than what we know is asked for again so often, then believed
 
 
@@ -67,6 +68,8 @@ class Informer(Generic[T]):
         self.store: Store[T] = Store(indexers)
         self.poisoned: dict[str, Poisoned] = {}  # by key; its last good state stays in the store
         self.trouble = ""  # why the cache does not move, in the server's words; "" while it does
+        self._troubled_since_s = 0.0
+        self._failed_s = 0.0
         self.lists_begun = 0
         self.lists_done = 0  # the number of the last list that came through
         self._client = client
@@ -94,6 +97,15 @@ class Informer(Generic[T]):
     def synced(self) -> bool:
         """The first list is in the store."""
         return self._synced.is_set()
+
+    @property
+    def troubled_s(self) -> float:
+        """How long it has been failing. A stream that is open again may stay silent for long:
+        without a failure for a while it is taken to be well, though nothing came yet.
+        """
+        now_s = self._clock.monotonic_s()
+        failing = self.trouble and now_s - self._failed_s < FAILING_S
+        return now_s - self._troubled_since_s if failing else 0.0
 
     async def wait_synced(self) -> None:
         """Return when the first list is in the store."""
@@ -145,7 +157,7 @@ class Informer(Generic[T]):
                 self._tell(error)
             except Exception as error:  # reason: one kind must not stop the others
                 log.exception("cache stumbled, listing again", **self._where)
-                self.trouble = str(error)
+                self._mark_troubled(str(error))
                 self._must_list = True
             if self._clock.monotonic_s() - begin_s >= HEALTHY_AFTER_S:
                 failures = 0
@@ -163,6 +175,13 @@ class Informer(Generic[T]):
         text = str(error)
         if text != self.trouble:  # a server that is down for an hour is one line, not a thousand
             log.warning("cache does not follow", error=text, **self._where)
+        self._mark_troubled(text)
+
+    def _mark_troubled(self, text: str) -> None:
+        now_s = self._clock.monotonic_s()
+        if not self.trouble or now_s - self._failed_s >= FAILING_S:
+            self._troubled_since_s = now_s
+        self._failed_s = now_s
         self.trouble = text
 
     async def _list(self) -> None:

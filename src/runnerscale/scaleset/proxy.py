@@ -96,6 +96,8 @@ def parse_proxy(url: str) -> ProxyServer:
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
         raise InvalidProxy("the proxy's URL cannot be read. Write http://HOST:PORT") from error
+    if not all(c.isprintable() and not c.isspace() for c in url):
+        raise InvalidProxy("the proxy's URL holds a blank or a line break. Write http://HOST:PORT")
     if parts.scheme not in _DEFAULT_PORTS or not host:
         raise InvalidProxy(
             f"the proxy's URL has scheme {parts.scheme!r} and host {host!r}. "

@@ -57,6 +57,18 @@ def test_what_persists_is_said_once_and_what_changes_again() -> None:
     assert len(events.said) == 2
 
 
+def test_another_id_of_the_same_answer_is_no_news() -> None:
+    # GitHub numbers every answer: each try of a refused call would be told as a new trouble.
+    reporter, events, _ = make()
+    for number in range(5):
+        said = f'failed(status="401", activity_id="a{number}", github_request_id="{number}"): no'
+        reporter.report(ABOUT, "ns/x", [replace(MISSING, happened=said)])
+    assert len(events.said) == 1
+    assert 'activity_id="a0"' in events.said[0][2]
+    reporter.report(ABOUT, "ns/x", [replace(MISSING, happened='failed(status="403"): no')])
+    assert len(events.said) == 2
+
+
 def test_the_end_of_it_is_a_log_line_and_the_gauge_is_gone() -> None:
     reporter, events, registry = make()
     reporter.report(ABOUT, "ns/x", [MISSING])

@@ -495,6 +495,66 @@ async def test_a_plugin_that_fails_is_one_sentence_without_its_output(
     assert "secret-token" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "lasting"),
+    [
+        (FileNotFoundError(2, "x"), True),
+        (PermissionError(13, "x"), True),
+        (b"garbage", True),
+        (credential(version="client.authentication.k8s.io/v1beta1"), True),
+        (credential(""), True),
+        (credential(expirationTimestamp="soon"), True),
+        # A login server may come back; whoever waits is helped.
+        (Finished(1, b"", b"no route to the login server"), False),
+    ],
+)
+async def test_a_complaint_about_a_plugin_says_whether_waiting_helps(
+    outcome: Any, lasting: bool
+) -> None:
+    source = exec_credentials(Command(outcome), ManualClock())
+    with pytest.raises(ConfigError) as caught:
+        await source.authorization()
+    assert caught.value.lasting is lasting
+
+
+async def test_a_plugin_that_fails_is_not_run_for_every_call() -> None:
+    clock = ManualClock()
+    command = Command(Finished(1, b"", b"no"), credential("t1"))
+    source = exec_credentials(command, clock)
+    for _ in range(10):
+        with pytest.raises(ConfigError, match="ended with code 1"):
+            await source.authorization()
+    assert len(command.calls) == 1
+    clock.advance(5.0)
+    assert await shown(source) == "Bearer t1"
+
+
+async def test_a_token_serves_to_its_end_while_the_plugin_fails_to_renew_it() -> None:
+    clock = ManualClock()
+    ends = format_time(clock.now_s() + 600)
+    failing = Finished(1, b"", b"no")
+    command = Command(credential("t1", expirationTimestamp=ends), failing, failing, failing)
+    source = exec_credentials(command, clock)
+    assert await shown(source) == "Bearer t1"
+    clock.advance(580.0)  # within the margin: it is tried, and the old one still counts
+    assert await shown(source) == "Bearer t1"
+    assert len(command.calls) == 2
+    clock.advance(25.0)
+    with pytest.raises(ConfigError, match="ended with code 1"):
+        await source.authorization()
+
+
+async def test_a_rejected_token_does_not_come_back_when_the_plugin_fails() -> None:
+    clock = ManualClock()
+    command = Command(credential("t1"), Finished(1, b"", b"no"))
+    source = exec_credentials(command, clock)
+    assert await shown(source) == "Bearer t1"
+    clock.advance(60.0)
+    source.reject(SecretText("Bearer t1"))
+    with pytest.raises(ConfigError, match="ended with code 1"):
+        await source.authorization()
+
+
 async def test_a_plugin_that_hangs_is_given_up() -> None:
     class Hanging(Command):
         async def __call__(self, argv: Any, env: Mapping[str, str]) -> Finished:

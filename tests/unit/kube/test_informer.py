@@ -549,6 +549,29 @@ def test_trouble_is_over_when_the_stream_speaks_again(run_virtual: RunVirtual) -
     assert run_virtual(scenario()) == ["no route", ""]
 
 
+def test_how_long_it_has_been_failing_is_counted_and_ends_without_news(
+    run_virtual: RunVirtual,
+) -> None:
+    # Down for two minutes; then the stream opens again and says nothing for an hour.
+    refused = [Unreachable("no route")] * 400
+
+    def stream(_: Sent) -> Any:
+        if asyncio.get_running_loop().time() < 120:
+            return refused.pop()
+        return ListedStream(200, lines_of(3600.0))
+
+    async def scenario() -> list[int]:
+        informer = informer_on(Scripted(WatchScript()._list, stream))
+        seen = []
+        async with running(informer):
+            for _ in range(8):
+                seen.append(round(informer.troubled_s))
+                await asyncio.sleep(30.0)
+        return seen
+
+    assert run_virtual(scenario()) == [0, 30, 60, 90, 120, 150, 0, 0]
+
+
 # --- by machine ---------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])

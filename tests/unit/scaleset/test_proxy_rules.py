@@ -99,7 +99,11 @@ def test_a_proxys_credentials_are_taken_out_of_its_url(url: str, server: ProxySe
 
 
 @pytest.mark.parametrize(
-    "url", ["socks5://hush@p", "http://", "http://hush:hush@p:port", "http://hu%3Ash@p", ""]
+    "url",
+    [
+        *("socks5://hush@p", "http://", "http://hush:hush@p:port", "http://hu%3Ash@p", ""),
+        *("not a url", "http://hush:hush@a host:3128", "http://hush@p:3128\nX: y"),
+    ],
 )
 def test_an_unusable_proxy_is_told_without_its_secrets(url: str) -> None:
     with pytest.raises(InvalidProxy) as caught:
