@@ -180,7 +180,6 @@ class Calls:
         silence_max_s: float,
         authorization: SecretText | None,
     ) -> tuple[Stream, ApiError | None]:
-        begin_s = self._clock.monotonic_s()
         code = "<error>"
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -199,7 +198,7 @@ class Calls:
             raise Unreachable(f"WATCH {path}: no answer in {self._timeout_s:.0f} s") from None
         finally:
             if self._metrics is not None:
-                self._metrics.answered("WATCH", code, self._clock.monotonic_s() - begin_s)
+                self._metrics.watch_answered(code)
         return stream, error_from(stream.status, body, stream.headers, method="WATCH", path=path)
 
 

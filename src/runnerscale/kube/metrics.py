@@ -234,16 +234,23 @@ class ClientMetrics:
 
     def answered(self, method: str, code: str, seconds: float) -> None:
         """Count one try."""
-        request = self._requests.get((method, code))
-        if request is None:
-            request = self._families._requests.labels(code, method, self._host)
-            self._requests[method, code] = request
-        request.inc()
+        self._count(method, code)
         duration = self._seconds.get(method)
         if duration is None:
             duration = self._families._request_s.labels(method, self._host)
             self._seconds[method] = duration
         duration.observe(seconds)
+
+    def watch_answered(self, code: str) -> None:
+        """Count a watch: client-go calls it a GET, and does not time it."""
+        self._count("GET", code)
+
+    def _count(self, method: str, code: str) -> None:
+        request = self._requests.get((method, code))
+        if request is None:
+            request = self._families._requests.labels(code, method, self._host)
+            self._requests[method, code] = request
+        request.inc()
 
 
 class InformerMetrics:

@@ -512,3 +512,16 @@ def test_pods_of_a_real_server_decode() -> None:
     assert pod.spec is not None
     assert pod.spec.containers[0].env is not None
     assert json.loads(bytes(memoryview(pod.spec.containers[0].env[0].value_from))) == {"b": 1}
+
+
+async def test_a_watch_is_counted_as_a_get_and_not_timed() -> None:
+    # As client-go does: its verb for a watch is GET, and only answers that end are timed.
+    registry = CollectorRegistry()
+    stream = ListedStream(200, lines_of({"type": "ADDED", "object": A}))
+    client = client_on(Scripted(stream=lambda _: stream), metrics=KubeMetrics(registry))
+    assert len([event async for event in client.watch(WIDGETS, resource_version="1")]) == 1
+    labels = {"code": "200", "method": "GET", "host": "api.test:443"}
+    assert registry.get_sample_value("rest_client_requests_total", labels) == 1
+    timed = {"verb": "GET", "host": "api.test:443"}
+    count = "rest_client_request_duration_seconds_count"
+    assert registry.get_sample_value(count, timed) is None
