@@ -28,6 +28,7 @@ from runnerscale.scaleset.failures import (
     Subject,
     answered_failure,
     bad_answer,
+    hushed_failure,
     late_failure,
     unusable_answer,
 )
@@ -204,6 +205,9 @@ class ActionsService:
                 yield
         except TimeoutError as error:
             request = Request(call.method, self.config_url.api_url("/actions/runner-registration"))
+            hushed_s = self._attempts.hushed_s(request.url)
+            if hushed_s > 0.0:  # the tokens wait for the end of a rate limit
+                raise hushed_failure(request, call.subject, left_s=hushed_s) from error
             raise late_failure(
                 request, call.subject, attempts=0, sent=False, timeout_s=left_s
             ) from error

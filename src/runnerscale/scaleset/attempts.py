@@ -112,6 +112,10 @@ class Attempts:
         self._credential = credential
         self._policy = policy
 
+    def hushed_s(self, url: str) -> float:
+        """For how long the rate limit there still asks us to be quiet; 0: not at all."""
+        return self._limits.pause(_host(url), self._credential).left_s()
+
     async def send(
         self, request: Request, subject: Subject, *, manner: Manner, deadline: Deadline
     ) -> Settled:

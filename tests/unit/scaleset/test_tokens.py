@@ -290,6 +290,20 @@ async def test_who_started_a_refresh_may_give_up_without_harm_to_the_others() ->
     assert rest_paths(stub).count(REGISTER) == 1
 
 
+def test_a_call_whose_tokens_wait_for_a_rate_limit_says_so(run_virtual: Any) -> None:
+    async def work() -> None:
+        stub = Stub(LoopClock(1_800_000_000), answering)
+        answers = iter([reply(429, retry_after="45")])
+        stub.rest[REGISTER] = lambda seen: next(answers, None) or stub.registered()
+        client = client_of(stub)
+        with pytest.raises(RateLimited, match="rate limit asks to wait 15 s more") as caught:
+            await client.get_runner_group("g", timeout_s=30)
+        assert not caught.value.sent
+        await client.get_runner_group("g", timeout_s=30)  # the tokens come when it is over
+
+    run_virtual(work())
+
+
 def test_a_call_does_not_wait_for_tokens_longer_than_it_has(run_virtual: Any) -> None:
     async def work() -> None:
         stub = Stub(LoopClock(1_800_000_000), answering)
