@@ -51,7 +51,7 @@ class Scene(World):
     [
         (snap.PatchSet({}), NotFound(404, "", ""), Said.GONE),
         (snap.PatchSet({}), Conflict(409, "", ""), Said.CONFLICT),
-        (snap.WriteStatus({}), NotFound(404, "", ""), Said.GONE),
+        (snap.WriteStatus({}, snap.StatusView((), ())), NotFound(404, "", ""), Said.GONE),
         (snap.DeleteRunner("gone", uid="u"), None, Said.GONE),
         (snap.DeleteRunner("gone", uid="u"), Conflict(409, "", ""), Said.CONFLICT),
         (snap.ReadProxySecret(), NotFound(404, "", ""), Look.ABSENT),
@@ -72,7 +72,7 @@ async def test_an_error_that_is_an_answer(
     "action",
     [
         snap.PatchSet({}),
-        snap.WriteStatus({}),
+        snap.WriteStatus({}, snap.StatusView((), ())),
         snap.CreateRunner(),
         snap.DeleteRunner("x", uid="u"),
         snap.ReadProxySecret(),
@@ -89,7 +89,9 @@ async def test_a_refusal_keeps_the_servers_words(action: snap.Action) -> None:
 
 async def test_a_server_that_is_away_raises_where_nothing_was_made() -> None:
     with pytest.raises(ServerFault):
-        await Scene().ends(snap.WriteStatus({}), ServerFault(503, "", "down"))
+        await Scene().ends(
+            snap.WriteStatus({}, snap.StatusView((), ())), ServerFault(503, "", "down")
+        )
 
 
 async def test_a_creation_without_an_answer_keeps_its_name() -> None:

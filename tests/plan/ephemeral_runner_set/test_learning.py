@@ -26,6 +26,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     ResolveProxy,
     Said,
     Snapshot,
+    StatusView,
     Template,
     Undecided,
     WriteProxySecret,
@@ -47,7 +48,7 @@ def test_a_refusal_is_a_failure_that_is_told() -> None:
         PatchSet({}),
         CreateRunner(),
         DeleteRunner("a", uid="x"),
-        WriteStatus({}),
+        WriteStatus({}, StatusView((), ())),
     ]
     for action in actions:
         known = after(action, NO)
@@ -126,6 +127,6 @@ def test_what_is_learned_of_the_proxies() -> None:
 
 def test_a_written_status_is_known_and_the_next_waits() -> None:
     stored = item(status={"phase": "Running"})
-    known = after(WriteStatus({}), stored)
+    known = after(WriteStatus({}, StatusView((), ())), stored)
     assert known.item is stored and known.status_due_s == NOW + 2
-    assert after(WriteStatus({}), Said.GONE).gone
+    assert after(WriteStatus({}, StatusView((), ())), Said.GONE).gone

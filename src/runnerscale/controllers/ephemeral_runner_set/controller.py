@@ -155,6 +155,7 @@ class EphemeralRunnerSetReconciler:
             had_proxy=roster.proxied > 0,
             undecided=self._undecided(remembered, reference.namespace, now_s),
             status_due_s=remembered.status_due_s,
+            written=remembered.written,
         )
         return self._with_runners(seen, roster, remembered)
 
@@ -191,6 +192,7 @@ class EphemeralRunnerSetReconciler:
         remembered.template = known.template
         remembered.proxy = known.proxy
         remembered.status_due_s = known.status_due_s
+        remembered.written = known.written
         return known
 
     def report(self, key: str, seen: Snapshot | None, troubles: Sequence[Trouble]) -> None:

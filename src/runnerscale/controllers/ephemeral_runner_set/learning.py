@@ -28,8 +28,9 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Undecided,
     WriteProxySecret,
     WriteStatus,
+    Written,
 )
-from runnerscale.controllers.ephemeral_runner_set.status import STATUS_EVERY_S
+from runnerscale.controllers.ephemeral_runner_set.status import STATUS_EVERY_S, view
 from runnerscale.kube.builtin import Secret
 
 PROXY_AGAIN_S = 30.0  # means that are missing are looked for again after this
@@ -132,11 +133,13 @@ def _proxy(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
     return replace(seen, proxy=replace(proxy, secret=Look.UNKNOWN))  # it changed: read it again
 
 
-def _status_written(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
+def _status_written(seen: Snapshot, action: WriteStatus, answer: Answer) -> Snapshot:
     if isinstance(answer, Refused):
         return _failed(seen, action, answer)
     if isinstance(answer, EphemeralRunnerSet):
-        return replace(seen, item=answer, status_due_s=seen.now_s + STATUS_EVERY_S)
+        written = Written(action.wished, view(answer.status))
+        due_s = seen.now_s + STATUS_EVERY_S
+        return replace(seen, item=answer, status_due_s=due_s, written=written)
     return replace(seen, gone=True)
 
 

@@ -11,7 +11,12 @@ from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import STORM_WITHIN_S
 from runnerscale.controllers.ephemeral_runner_set.finished import Held, Words
 from runnerscale.controllers.ephemeral_runner_set.scale_down import JOB_WORD_HOLDS_S
-from runnerscale.controllers.ephemeral_runner_set.snapshot import Proxy, Removal, Template
+from runnerscale.controllers.ephemeral_runner_set.snapshot import (
+    Proxy,
+    Removal,
+    Template,
+    Written,
+)
 
 LET_GO_MAX = 10_000
 UNDECIDED_KEPT_S = 60.0  # by then the cache shows what was created, or nothing was
@@ -43,6 +48,7 @@ class Remembered:
     undecided: dict[str, float] = field(default_factory=dict)  # names, and since when
     disturbed_s: deque[float] = field(default_factory=lambda: deque(maxlen=DISTURBED_MAX))
     status_due_s: float = 0.0
+    written: Written | None = None
 
     def use_fingerprint(self, fingerprint: str) -> None:
         """Another runner spec: what was learned of the old one says nothing."""

@@ -157,6 +157,7 @@ class Snapshot:
     had_proxy: bool = False  # a runner refers to the Secret
     undecided: tuple[str, ...] = ()  # names of runners that may have been created: no answer
     status_due_s: float = 0.0  # the status is not written again before
+    written: "Written | None" = None  # the status as it was written last
     # of this pass
     made: int = 0
     gone: bool = False
@@ -256,10 +257,27 @@ class DeleteProxySecret:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusView:
+    """A status as far as it is worth a write: what is new at once, and what only counts."""
+
+    news: tuple[Any, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written last, and what the API server made of it: ARC's schema drops conditions."""
+
+    wished: StatusView
+    stored: StatusView
+
+
+@dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """Merge patch of the status."""
+    """Merge patch of the status; `wished`: what it is to say then."""
 
     body: dict[str, Any]
+    wished: StatusView
 
 
 Action = (

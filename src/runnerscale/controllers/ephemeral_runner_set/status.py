@@ -2,7 +2,8 @@
 
 Written at most every other second, because in a burst it would change with every runner; what
 is wrong, and the phase, are told at once. `Outdated` is a verdict on one runner spec: it goes
-when the spec changes or when a later runner works (W5).
+when the spec changes or when a later runner works (W5). What the stored schema drops (ARC's has no
+conditions) is not written again and again.
 
 Pure. Contract: resources-and-controllers 1.5, 4.3.3.
 """
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runnerscale.api.conditions import CREATION_ALLOWED, SATISFIED, TEMPLATE_ACCEPTED
+from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSetStatus
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.conditions import as_body, shortened, with_condition
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict, outdated
@@ -18,6 +20,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Action,
     Check,
     Snapshot,
+    StatusView,
     WriteStatus,
 )
 from runnerscale.controllers.ephemeral_runner_set.wanted import alive, wanted
@@ -31,21 +34,40 @@ PHASE_OUTDATED = "Outdated"
 
 def stage(seen: Snapshot, verdict: Verdict, troubles: Sequence[Trouble]) -> Stage[Action]:
     """The one write that is due, if one is."""
-    told = _told(seen, troubles)
+    words = _words(seen, troubles)
     verdicts = _verdicts(seen, verdict)
-    stored = seen.item.status
     counters = _counters(seen)
-    is_news = bool(told) or _essence(verdicts) != _essence(stored.conditions)
-    if not is_news and counters == _stored_counters(seen):
+    stored = seen.item.status
+    now = view(stored)
+    wished = StatusView((*words.values(), *_essence(verdicts)), tuple(counters.values()))
+    known = seen.written if seen.written and seen.written.stored == now else None
+    if wished == now or (known is not None and wished == known.wished):
         return Stage()
+    is_news = wished.news != (known.wished.news if known else now.news)
     wait_s = seen.status_due_s - seen.now_s
     if wait_s > 0 and not is_news:
         return Stage(again_s=wait_s)
+    before = {"phase": stored.phase, "reason": stored.reason, "message": stored.message}
+    told = {key: words[key] for key in words if words[key] != before[key]}
     body: dict[str, Any] = {**counters, **told}
     conditions = as_body(_satisfied(seen, verdict, verdicts))
     if conditions != as_body(stored.conditions):
         body["conditions"] = conditions
-    return Stage((WriteStatus(body),))
+    return Stage((WriteStatus(body, wished),))
+
+
+def view(status: EphemeralRunnerSetStatus) -> StatusView:
+    """What of a stored status is compared with what it should be."""
+    counters = (
+        status.current_replicas,
+        status.pending_ephemeral_runners,
+        status.running_ephemeral_runners,
+        status.failed_ephemeral_runners,
+        status.finished_ephemeral_runners,
+        status.deleting_ephemeral_runners,
+    )
+    words = (status.phase, status.reason, status.message)
+    return StatusView((*words, *_essence(status.conditions)), counters)
 
 
 def _counters(seen: Snapshot) -> dict[str, int]:
@@ -60,29 +82,14 @@ def _counters(seen: Snapshot) -> dict[str, int]:
     }
 
 
-def _stored_counters(seen: Snapshot) -> dict[str, int]:
-    stored = seen.item.status
-    return {
-        "currentReplicas": stored.current_replicas,
-        "pendingEphemeralRunners": stored.pending_ephemeral_runners,
-        "runningEphemeralRunners": stored.running_ephemeral_runners,
-        "failedEphemeralRunners": stored.failed_ephemeral_runners,
-        "finishedEphemeralRunners": stored.finished_ephemeral_runners,
-        "deletingEphemeralRunners": stored.deleting_ephemeral_runners,
-    }
-
-
-def _told(seen: Snapshot, troubles: Sequence[Trouble]) -> dict[str, str]:
-    """What differs of phase, reason and message."""
-    stored = seen.item.status
+def _words(seen: Snapshot, troubles: Sequence[Trouble]) -> dict[str, str]:
+    """Phase, reason and message."""
     first = worst(troubles)
-    now = {
+    return {
         "phase": PHASE_OUTDATED if outdated(seen) else PHASE_RUNNING,
         "reason": str(first.reason) if first else "",
         "message": shortened(first.message) if first else "",
     }
-    before = {"phase": stored.phase, "reason": stored.reason, "message": stored.message}
-    return {key: now[key] for key in now if now[key] != before[key]}
 
 
 def _essence(conditions: Sequence[Condition] | None) -> list[tuple[str, str, str, str]]:
