@@ -102,16 +102,22 @@ class Listener:
             stored=self._teller.saw,
             for_arc=for_arc,
         )
+        self._wire_jobs(kube_client)
+        self._stopping = asyncio.Event()
+        self._wake = asyncio.Event()  # something changed that a pause waits for
+        self._situation = Situation(since_s=clock.now_s())
+        self._last_success_s: float | None = None
+
+    def _wire_jobs(self, kube_client: Client) -> None:
+        """What stores the jobs that started, tries again what failed, and gives both their order."""
+        clock, random, metrics = self._clock, self._random, self._metrics
         self._started = JobStartedWriter(
-            kube_client, namespace=config.namespace, clock=clock, random=random
+            kube_client, namespace=self._config.namespace, clock=clock, random=random
         )
         told = self._teller.happened
         self._repairs = Repairs(
             self._started, clock=clock, random=random, metrics=metrics, happened=told
         )
-        self._stopping = asyncio.Event()
-        self._wake = asyncio.Event()  # something changed that a pause waits for
-        self._situation = Situation(since_s=clock.now_s())
         self._effects = MessageEffects(
             wanted=self._wanted,
             started=self._started,
@@ -120,7 +126,6 @@ class Listener:
             clock=clock,
             metrics=metrics,
         )
-        self._last_success_s: float | None = None
 
     # -- what others may ask ---------------------------------------------------------------
 
