@@ -109,7 +109,7 @@ class Listener:
         self._last_success_s: float | None = None
 
     def _wire_jobs(self, kube_client: Client) -> None:
-        """What stores the jobs that started, tries again what failed, and gives both their order."""
+        """What stores jobs that started, tries again what failed, and gives both their order."""
         clock, random, metrics = self._clock, self._random, self._metrics
         self._started = JobStartedWriter(
             kube_client, namespace=self._config.namespace, clock=clock, random=random
