@@ -236,6 +236,9 @@ well, but Helm can be told to skip that.
 {{- end -}}
 {{- $volumes := list -}}
 {{- range $volume := $spec.volumes }}{{ $volumes = append $volumes $volume.name }}{{ end -}}
+{{- if ne (len (uniq $volumes)) (len $volumes) -}}
+{{- fail (printf "template.spec.volumes has two volumes of the same name: %s. Give each a name of its own." (join ", " $volumes)) -}}
+{{- end -}}
 {{- if and (eq (include "scale-set.mode" .) "kubernetes") (not .Values.containerMode.kubernetesModeWorkVolumeClaim) (not (has "work" $volumes)) -}}
 {{- fail "containerMode.type is kubernetes, but containerMode.kubernetesModeWorkVolumeClaim is not set. Set it to the spec of a claim for the work folder, give a volume named work in template.spec.volumes, or set containerMode.type to kubernetes-novolume." -}}
 {{- end -}}

@@ -8,7 +8,7 @@ All take and answer lists of maps that have a `name`; answers are JSON.
 {{- define "scale-set.named" -}}
 {{- $found := dict -}}
 {{- range $entry := .list -}}
-{{- if and (not $found) (eq $entry.name $.name) -}}
+{{- if eq $entry.name $.name -}}
 {{- $found = $entry -}}
 {{- end -}}
 {{- end -}}

@@ -6,7 +6,7 @@ Each line stands alone; no line if there is nothing to say.
 {{- range $path := list "minRunners" "maxRunners" -}}
 {{- $text := include "scale-set.text" (index $.Values $path) | trim -}}
 {{- $count := include "scale-set.count" $text -}}
-{{- if and (contains "." $text) (ne $text (print $count ".0")) }}
+{{- if contains "." $text }}
 - {{ $path }} {{ $text }} was cut to {{ $count }}.
 {{- end -}}
 {{- end -}}

@@ -22,6 +22,7 @@ def runner_pod_problems(values: Mapping[str, Any]) -> list[Finding]:
     return [
         *_entries(spec),
         *_containers(spec, mode),
+        *_volumes(spec),
         *_work_volume(values, spec, mode),
         *_unused(values, mode),
     ]
@@ -64,6 +65,15 @@ def _containers(spec: Mapping[str, Any], mode: str) -> Iterator[Finding]:
     if others and "runner" not in names:
         what = "template.spec.containers has no container named runner: nothing would run jobs"
         yield Finding(path, what, "Name the container with the runner so")
+
+
+def _volumes(spec: Mapping[str, Any]) -> Iterator[Finding]:
+    names = Counter(_name(volume) for volume in list_of(spec.get("volumes")))
+    twins = sorted(name for name, count in names.items() if count > 1 and name)
+    if twins:
+        path: ValuePath = (*SPEC, "volumes")
+        what = f"{dotted(path)} has two volumes named {', '.join(twins)}"
+        yield Finding(path, what, "Give each a name of its own")
 
 
 def _work_volume(

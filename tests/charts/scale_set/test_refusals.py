@@ -263,3 +263,11 @@ def test_variables_and_mounts_that_cannot_be_merged_are_refused(section: str, fi
 def test_two_containers_of_one_name_are_refused(mode: str, pod_spec: dict[str, Any]) -> None:
     text = refusal({**MODES[mode], **template(**pod_spec)})
     assert "two containers of the same name" in text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_volumes_of_one_name_are_refused(mode: str) -> None:
+    # The API server would say so only when the first runner is made.
+    volume = {"name": "cache", "emptyDir": {}}
+    text = refusal({**MODES[mode], **template(volumes=[volume, volume])})
+    assert "template.spec.volumes has two volumes of the same name: cache, cache" in text
