@@ -5,9 +5,11 @@ grant and no others. A scenario says what shall come to be, within how many seco
 seen instead is told at length when it does not (`describe`).
 """
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,6 +47,11 @@ def until(what: str, check: Callable[[], T], *, within_s: float = 30.0) -> T:
         time.sleep(LOOK_EVERY_S)
 
 
+def now() -> str:
+    """As the audit log writes times."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def name_of(item: Json) -> str:
     """metadata.name."""
     return str(item["metadata"]["name"])
@@ -77,6 +84,9 @@ class World:
     authority: Authority
     controllers: dict[tuple[str, str], "Controller"] = field(default_factory=dict)
     touched: list[str] = field(default_factory=list)  # namespaces of the scenario under way
+    # Who lost rights on purpose, from when until when: helm takes the rights of a release away
+    # before its pods have ended.
+    excused: list[tuple[str, str, str]] = field(default_factory=list)
     _tls: GitHub | None = None
     _count: int = 0
 
@@ -167,10 +177,22 @@ class World:
         self, release: str = "arc", namespace: str = "arc-systems", **values: Any
     ) -> "Controller":
         """The controller chart, its pods ready within upstream's 60 s."""
-        controller = Controller(self, release, namespace)
-        controller.helm("install", values)
-        self.controllers[(namespace, release)] = controller
+        controller = self.start_controller(release, namespace, **values)
         controller.wait_ready()
+        return controller
+
+    def start_controller(
+        self,
+        release: str = "arc",
+        namespace: str = "arc-systems",
+        *,
+        skip_crds: bool = False,
+        **values: Any,
+    ) -> "Controller":
+        """The controller chart installed; its pods may be on their way."""
+        controller = Controller(self, release, namespace)
+        controller.helm("install", values, *(["--skip-crds"] if skip_crds else []))
+        self.controllers[(namespace, release)] = controller
         return controller
 
     def cluster_wide_controller(self) -> "Controller":
@@ -199,7 +221,26 @@ class World:
         refused = (event for event in self.cluster.audit(since=since) if event.forbidden)
         # Nobody may create anything in a namespace that is going: that is no want of a right.
         going = "because it is being terminated"
-        return [said(e) for e in refused if is_ours(e) and going not in e.reason]
+        return [
+            said(event)
+            for event in refused
+            if is_ours(event) and going not in event.reason and not self._is_excused(event)
+        ]
+
+    def _is_excused(self, event: AuditEvent) -> bool:
+        return any(
+            event.user == user and begin <= event.received <= end
+            for user, begin, end in self.excused
+        )
+
+    @contextlib.contextmanager
+    def losing_rights(self, user: str) -> Iterator[None]:
+        """What this user is refused meanwhile is meant to be."""
+        begin = now()
+        try:
+            yield
+        finally:
+            self.excused.append((user, begin, now()))
 
     def describe(self) -> str:
         """What a person would look at: objects, Events, the ends of logs."""
@@ -259,7 +300,7 @@ def brief(item: Json) -> str:
     return "\n    ".join([about, *conditions, *map(str, states)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Controller:
     """An installed controller chart."""
 
@@ -267,9 +308,9 @@ class Controller:
     release: str
     namespace: str
 
-    def helm(self, verb: str, values: Mapping[str, Any]) -> None:
+    def helm(self, verb: str, values: Mapping[str, Any], *more: str) -> None:
         """install or upgrade."""
-        words = [verb, self.release, str(CONTROLLER_CHART), "--namespace", self.namespace]
+        words = [verb, self.release, str(CONTROLLER_CHART), "--namespace", self.namespace, *more]
         if verb == "install":
             words.append("--create-namespace")
         self.world.cluster.helm(*words, "--values", "-", stdin=yaml.safe_dump(dict(values)))
@@ -289,11 +330,12 @@ class Controller:
 
     def pods(self) -> list[Json]:
         """Its pods that are not going, by upstream's selector."""
-        wanted = (
-            f"app.kubernetes.io/part-of=gha-rs-controller,app.kubernetes.io/instance={self.release}"
-        )
-        found = self.world.pods(self.namespace, wanted)
-        return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        return [pod for pod in self._all_pods() if not pod["metadata"].get("deletionTimestamp")]
+
+    def _all_pods(self) -> list[Json]:
+        part_of = "app.kubernetes.io/part-of=gha-rs-controller"
+        selector = f"{part_of},app.kubernetes.io/instance={self.release}"
+        return self.world.pods(self.namespace, selector)
 
     def wait_ready(self) -> None:
         """As many pods as it wants are ready."""
@@ -304,18 +346,31 @@ class Controller:
 
         until(f"{wanted} controller pods are ready", ready, within_s=CONTROLLER_READY_S)
 
+    def upgrade(self, **values: Any) -> None:
+        """helm upgrade to these values and no others; its new pods ready, the old ones gone."""
+        with self.world.losing_rights(self.account):
+            self.helm("upgrade", values)
+            self.wait_ready()
+            wanted = self.deployment()["spec"]["replicas"]
+            until(
+                "the pods of before are gone",
+                lambda: len(self._all_pods()) == wanted,
+                within_s=CONTROLLER_READY_S,
+            )
+
     def uninstall(self) -> None:
         """The release goes, with its pods."""
-        self.world.cluster.helm("uninstall", self.release, "--namespace", self.namespace)
-        self.world.controllers.pop((self.namespace, self.release), None)
-        until("the controller's pods are gone", lambda: not self.pods(), within_s=60)
+        with self.world.losing_rights(self.account):
+            self.world.cluster.helm("uninstall", self.release, "--namespace", self.namespace)
+            self.world.controllers.pop((self.namespace, self.release), None)
+            until("the controller's pods are gone", lambda: not self._all_pods(), within_s=60)
 
     def log(self) -> str:
         """All that its pods said."""
         return self.world.node.log_of(f"{self.release}*", container="manager")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ScaleSet:
     """An installed scale-set chart."""
 

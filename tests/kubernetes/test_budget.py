@@ -1,0 +1,96 @@
+"""What one clean job costs, from queue to gone, with the chart's rights: counted by the server.
+
+The numbers are those of the design's section 6, read from the real API server's audit log: who
+wrote what, who read what, who was refused. The table is printed (`-s`), and asserted.
+"""
+
+import time
+from collections import Counter
+
+import pytest
+
+from tests.kubernetes.audit import AuditEvent
+from tests.kubernetes.world import ScaleSet, World, is_ours, until
+
+pytestmark = pytest.mark.timeout(300)
+SETS = ("ephemeralrunnersets", "autoscalingrunnersets")  # their patches are coalesced
+WRITES_MAX = 9
+SET_PATCHES_MAX = 4  # a message
+QUIET_S = 4.0  # what is coalesced is written a second later
+
+
+def test_one_job_from_queue_to_gone(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """At most nine writes beside the patches of the set, one read by the listener, no refusal."""
+    controller = world.cluster_wide_controller()
+    scale_set = world.install_set(world.namespace())
+    scale_set.wait_listener()
+    scale_set.run_jobs()  # the first one also pays for the dry run of its template
+    until("all is told", lambda: told_idle(scale_set))
+    scale_set.wait_idle()
+    quiet(world)
+    since, calls = world.cluster.audit_mark(), Counter(world.github.calls())
+    scale_set.run_jobs(seconds=1)
+    scale_set.wait_idle()
+    quiet(world)
+    asked = Counter(world.github.calls()) - calls
+    events = [event for event in world.cluster.audit(since=since) if is_ours(event)]
+    listener = next(e.user for e in events if e.user.endswith("-listener"))
+    table = as_table(events, {controller.account: "controller", listener: "listener"})
+    with capsys.disabled():
+        print(f"\none job from queue to gone, by the API server's audit log\n{table}")
+        print("calls to GitHub: " + ", ".join(f"{name} {n}" for name, n in sorted(asked.items())))
+    own = [event for event in events if event.user in (controller.account, listener)]
+    writes = [event for event in own if event.writes]
+    of_sets = [event for event in writes if event.resource in SETS]
+    assert len(writes) - len(of_sets) <= WRITES_MAX, table
+    assert len(of_sets) <= SET_PATCHES_MAX * asked["acknowledge"], table
+    reads = [event for event in own if event.verb == "get"]
+    assert [(e.user, e.resource) for e in reads] == [(listener, "ephemeralrunners")], table
+    assert not [event for event in own if event.verb == "list"], table
+    assert not [event for event in own if event.code >= 400], table
+    assert asked["jit-config"] == 1
+    assert not [name for name in asked if "remove" in name or "delete" in name], asked
+    scale_set.uninstall_cleanly()
+
+
+def told_idle(scale_set: ScaleSet) -> bool:
+    """The runner set's own status knows that the first job is over."""
+    status = scale_set.runner_set().get("status") or {}
+    return not status.get("currentRunners")
+
+
+def quiet(world: World) -> None:
+    """Until nobody of ours has written anything for a while."""
+    since = world.cluster.audit_mark()
+    began_s = time.monotonic()
+
+    def silent() -> bool:
+        nonlocal since, began_s
+        if any(
+            e.writes and is_ours(e) and not is_beat(e) for e in world.cluster.audit(since=since)
+        ):
+            since, began_s = world.cluster.audit_mark(), time.monotonic()
+        return time.monotonic() - began_s > QUIET_S
+
+    until("nobody writes any more", silent, within_s=90)
+
+
+def is_beat(event: AuditEvent) -> bool:
+    """The node's heartbeat, and the set's patch after each empty poll."""
+    return event.resource in ("leases", "nodes") or (
+        event.resource == "ephemeralrunnersets" and event.user.endswith("-listener")
+    )
+
+
+def as_table(events: list[AuditEvent], names: dict[str, str]) -> str:
+    """Who asked for what, how often."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for event in events:
+        who = names.get(event.user) or event.user.removeprefix("system:serviceaccount:")
+        what = f"{event.resource}/{event.subresource}".rstrip("/")
+        dry = " (dry run)" if "dryRun" in event.uri else ""
+        counts[who, event.verb, f"{what}{dry} {event.code}"] += 1
+    rows = [
+        f"{who:<20} {verb:<7} {what:<34} {n:>3}" for (who, verb, what), n in sorted(counts.items())
+    ]
+    return "\n".join(rows)
