@@ -62,9 +62,15 @@ All take and answer lists of maps that have a `name`; answers are JSON.
 {{- end -}}
 
 {{/* A container of ours with the user's container of the same name laid over it: each field of the user
-     replaces ours; variables and mounts are merged by name. Call with (dict "given" MAP "generated" MAP). */}}
+     replaces ours, and null takes it away; variables and mounts are merged by name. Call with (dict "given" MAP
+     "generated" MAP). */}}
 {{- define "scale-set.overlaid" -}}
-{{- $container := include "scale-set.layered" (list .generated .given) | fromJson -}}
+{{- $container := dict -}}
+{{- range $field, $value := include "scale-set.layered" (list .generated .given) | fromJson -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- $_ := set $container $field $value -}}
+{{- end -}}
+{{- end -}}
 {{- range $field := list "env" "volumeMounts" -}}
 {{- $entries := include "scale-set.given-first" (dict "given" (index $.given $field) "generated" (index $.generated $field)) | fromJsonArray -}}
 {{- if $entries -}}
