@@ -69,7 +69,7 @@ class Reason(StrEnum):
     OBJECT_UNREADABLE = (
         "ObjectUnreadable",
         Severity.ERROR,
-        "A stored object cannot be decoded.",
+        "A field of an object in the cluster has a type that we cannot read.",
         "It is kept out of all decisions; every other object is served.",
         "Correct or delete the object that the message names.",
     )
@@ -93,7 +93,8 @@ class Reason(StrEnum):
         Severity.ERROR,
         "GitHub refused the credentials (401 or 403).",
         "The call is tried again with growing delay; runners with a job are not touched.",
-        "Renew the token or grant the app what the documentation lists.",
+        "Renew the token. An app needs, with read and write, Self-hosted runners (organization) "
+        "or Administration (repository).",
     )
     VAULT_FAILED = (
         "VaultFailed",
@@ -135,7 +136,8 @@ class Reason(StrEnum):
         Severity.ERROR,
         "GitHub refused a call for a reason that trying again will not change.",
         "It is tried again rarely, in case the reason goes away.",
-        "Read GitHub's own words in the message; quote the activity id to its support.",
+        "See that the organization or repository exists and the credentials may see it. GitHub's "
+        "own words are in the message, and an activity id to quote to its support.",
     )
     # -- the scale set --------------------------------------------------------------------
     RUNNER_GROUP_NOT_FOUND = (
@@ -163,7 +165,7 @@ class Reason(StrEnum):
         "ScaleSetLeaked",
         Severity.ERROR,
         "An object was let go although its scale set could not be deleted at GitHub.",
-        "We gave up after the bound in the message; the id is reported and nothing else is held.",
+        "We gave up after the time limit in the message; its id is there, and nothing waits.",
         "Delete the scale set with that id at GitHub by hand.",
     )
     SETTINGS_IGNORED = (
@@ -171,7 +173,7 @@ class Reason(StrEnum):
         Severity.WARNING,
         "GitHub stores other labels for the scale set than were asked for.",
         "It is asked again when the spec changes; jobs are served for the labels that it has.",
-        "GitHub Enterprise Server may be too old for labels: use the scale set's name in runs-on.",
+        "An older GitHub Enterprise Server knows no labels: use the scale set's name in runs-on.",
     )
     PLACE_CHANGING = (
         "PlaceChanging",
@@ -191,7 +193,7 @@ class Reason(StrEnum):
         "DeletionWaits",
         Severity.INFO,
         "The object is being deleted and waits for what the message names.",
-        "It is looked at again every few seconds; what can be given up is given up after a bound.",
+        "It is looked at again every few seconds; what may be given up is, after a time limit.",
         "Wait; runners with a job finish it first.",
     )
     # -- the listener ---------------------------------------------------------------------
@@ -200,7 +202,7 @@ class Reason(StrEnum):
         Severity.ERROR,
         "The listener ends again and again soon after its start.",
         "It is started again with growing delay, at most every five minutes.",
-        "Read the log of its pod, which is kept until the next start.",
+        "Read the log of its pod (`kubectl logs`), which is kept until the next start.",
     )
     LISTENER_NOT_STARTED = (
         "ListenerNotStarted",
@@ -228,7 +230,7 @@ class Reason(StrEnum):
         Severity.WARNING,
         "A message of GitHub's queue, or a part of it, cannot be understood.",
         "It is put aside, counted and acknowledged, so that the queue goes on.",
-        "Report it with the text of the log line.",
+        "Nothing for your jobs: they are served all the same. Report it with the log line.",
     )
     JOB_STARTED_NOT_STORED = (
         "JobStartedNotStored",
@@ -249,7 +251,7 @@ class Reason(StrEnum):
         "TemplateRefused",
         Severity.ERROR,
         "The API server refuses the pod that the template makes, before any was made.",
-        "No runner is made until the spec changes or a slow probe succeeds.",
+        "No runner is made until the spec changes; from time to time one pod is tried.",
         "Correct what the server's own words in the message name.",
     )
     CREATION_PAUSED = (
@@ -257,7 +259,7 @@ class Reason(StrEnum):
         Severity.WARNING,
         "Runners fail, so new ones are made more slowly or not at all.",
         "One runner is tried from time to time; when it lives, all is as before.",
-        "Look at the failed runners that are kept as evidence.",
+        "See what failed: `kubectl get ephemeralrunners` shows reason and message of each.",
     )
     QUOTA_EXCEEDED = (
         "QuotaExceeded",
@@ -270,42 +272,42 @@ class Reason(StrEnum):
         "InvalidPod",
         Severity.ERROR,
         "The API server refused the runner's pod (validation, Pod Security or a webhook).",
-        "The runner is kept as evidence; new ones wait for a changed spec or a slow probe.",
+        "The runner is kept to be looked at; until the spec changes, others are tried rarely.",
         "Correct the template or the policy that the message names.",
     )
     IMAGE_INVALID = (
         "ImageInvalid",
         Severity.ERROR,
         "An image name of the pod can never be pulled.",
-        "The runner is retired; new ones wait for a changed spec or a slow probe.",
+        "The runner is replaced; until the spec changes, others are tried rarely.",
         "Correct the image name in the template.",
     )
     IMAGE_UNAVAILABLE = (
         "ImageUnavailable",
         Severity.WARNING,
         "An image of the pod could not be pulled in time.",
-        "The runner is retired and another is tried with growing delay.",
-        "See whether the image exists and the node may pull it.",
+        "The runner is given up and another is tried with growing delay.",
+        "See whether the image exists, and whether the node may pull it (imagePullSecrets).",
     )
     POD_NOT_PLACED = (
         "PodNotPlaced",
         Severity.WARNING,
         "No node took the runner's pod in time.",
-        "The runner is retired and another is tried with growing delay.",
+        "The runner is given up and another is tried with growing delay.",
         "Look at the scheduler's words in the message: resources, taints, selectors.",
     )
     POD_NOT_STARTED = (
         "PodNotStarted",
         Severity.WARNING,
         "The runner's container did not start in time after its pod was placed.",
-        "The runner is retired and another is tried with growing delay.",
-        "Look at the node and at the init containers.",
+        "The runner is given up and another is tried with growing delay.",
+        "Look at the pod's Events: volumes that do not mount and slow init containers are usual.",
     )
     NEVER_ONLINE = (
         "NeverOnline",
         Severity.WARNING,
         "The runner's container runs, but GitHub never saw the runner online.",
-        "The runner is retired and another is tried with growing delay.",
+        "The runner is given up and another is tried with growing delay.",
         "See whether the pod reaches GitHub: proxy, certificates, network policy.",
     )
     JIT_CONFIG_EXPIRED = (
@@ -327,42 +329,42 @@ class Reason(StrEnum):
         "PodLost",
         Severity.WARNING,
         "The runner's pod was deleted by somebody else.",
-        "Without a job it is replaced at once; with one it is kept as evidence.",
+        "Without a job it is replaced at once; with one it is kept for a while, to be looked at.",
         "Find out who deletes pods: node drain, preemption, a person.",
     )
     EVICTED = (
         "Evicted",
         Severity.WARNING,
         "The node or the cluster evicted the runner's pod.",
-        "Without a job it is replaced at once; with one it is kept as evidence.",
+        "Without a job it is replaced at once; with one it is kept for a while, to be looked at.",
         "Give the pod requests that fit, or keep runner nodes from being consolidated.",
     )
     NODE_LOST = (
         "NodeLost",
         Severity.WARNING,
         "The node of the runner's pod is gone or silent.",
-        "Without a job it is replaced at once; with one it is kept as evidence.",
-        "Look at the node.",
+        "Without a job it is replaced at once; with one it is kept for a while, to be looked at.",
+        "See why the node went away: a spot instance, a scale-down, a crash.",
     )
     OUT_OF_MEMORY = (
         "OOMKilled",
         Severity.WARNING,
         "The runner's container used more memory than it may.",
-        "The runner is retired and never started again.",
+        "The runner is given up; another is tried with growing delay.",
         "Raise the memory limit in the template.",
     )
     INIT_CONTAINER_FAILED = (
         "InitContainerFailed",
         Severity.WARNING,
         "An init container or sidecar failed, so the runner cannot run.",
-        "The runner is retired and another is tried with growing delay.",
+        "The runner is given up and another is tried with growing delay.",
         "Read the log of the container that the message names.",
     )
     RUNNER_FAILED = (
         "RunnerFailed",
         Severity.WARNING,
         "The runner ended with an error.",
-        "Without a job: another is tried with growing delay. With one: kept as evidence.",
+        "Without a job another is tried with growing delay; with one it is kept to be looked at.",
         "Read the log of the container; the exit code is in the message.",
     )
     EXITED_WITHOUT_JOB = (
@@ -383,7 +385,7 @@ class Reason(StrEnum):
         "StuckAfterJob",
         Severity.WARNING,
         "The runner's job is complete, but its container goes on running.",
-        "Its pod is ended after a bound.",
+        "Its pod is ended after a time limit.",
         "Look for processes that the job left behind.",
     )
     # -- cleaning up ----------------------------------------------------------------------
@@ -391,14 +393,14 @@ class Reason(StrEnum):
         "JobStillRunning",
         Severity.WARNING,
         "GitHub says that a job still runs on a runner that is to go.",
-        "We wait and ask again; with its pod gone we give up after a bound.",
+        "We wait and ask again; with its pod gone we give up after a time limit.",
         "Cancel the job at GitHub if it is dead.",
     )
     REGISTRATION_LEAKED = (
         "RegistrationLeaked",
         Severity.WARNING,
         "A runner was let go although GitHub could not be told to forget it.",
-        "We gave up after a bound; the runner's id is reported.",
+        "We gave up after a time limit; the runner's id is in the message.",
         "Nothing: GitHub forgets ephemeral runners by itself after a day.",
     )
     CLEANUP_BLOCKED = (
@@ -413,7 +415,7 @@ class Reason(StrEnum):
         Severity.ERROR,
         "The Kubernetes API server (or a webhook behind it) did not take a change of ours.",
         "It is tried again with growing delay.",
-        "Read the server's own words in the message.",
+        "The server's own words are in the message: a webhook, a policy or a rule said no.",
     )
     POD_REFUSED_BY_NODE = (
         "PodRefusedByNode",
