@@ -7,6 +7,7 @@ lays the requests side by side. Needs Go; not collected by `make test`.
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -162,6 +163,13 @@ async def test_github_s_own_client_finds_nothing_wrong_and_was_used_whole(
     exported = [each for each in go_client.coverage(tmp_path) if each.exported]
     assert len(exported) >= 35
     assert [each.name for each in exported if not each.percent] == []
+
+
+def test_our_own_program_is_formatted_and_vetted() -> None:
+    for command in (["gofmt", "-l", "."], ["go", "vet", "./..."], ["go", "mod", "verify"]):
+        done = subprocess.run(command, cwd=go_client.SOURCES, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout in ("", "all modules verified\n"), done.stdout
 
 
 @pytest.fixture
