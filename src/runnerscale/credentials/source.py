@@ -127,19 +127,24 @@ class Readings:
     async def secret(
         self, namespace: str, name: str, missing: Reason, look: Look
     ) -> Mapping[str, str]:
-        """The `data` of a Secret (base64 values)."""
+        """The `data` of a Secret (base64 values); `missing`: what it means that there is none."""
 
         async def read() -> Mapping[str, str]:
             try:
                 secret = await self._kube.get(SECRETS, namespace, name)
             except ApiError as error:
                 what = f'failed to get kubernetes secret: "{namespace}/{name}"'
-                raise _translated(error, what, missing) from error
+                raise _translated(error, what, Reason.CREDENTIALS_MISSING) from error
             return dict(secret.data or {})
 
-        reading = await self.secrets.get(
-            secret_item(namespace, name), read, age_max_s=look.age_max_s
-        )
+        item = secret_item(namespace, name)
+        try:
+            reading = await self.secrets.get(item, read, age_max_s=look.age_max_s)
+        except PlaceTrouble as error:
+            # It is read once for all who refer to it, and missing to each in its own way.
+            if error.reason == Reason.CREDENTIALS_MISSING != missing:
+                raise trouble(missing, error.happened) from error
+            raise
         return _noted(reading, look)
 
     async def item(

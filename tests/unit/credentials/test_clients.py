@@ -318,6 +318,16 @@ async def test_an_unusable_proxy_is_told(login: Any, url: str, said: str) -> Non
     assert said in happened
 
 
+async def test_one_missing_secret_is_told_to_each_who_wants_it_in_its_own_way() -> None:
+    # Read once; as credentials it is missing for one place, as a proxy's login for the other.
+    world = World()
+    credentials = replace(PLACE, secret_name="shared")
+    behind_proxy = replace(PLACE, proxy=Proxy(https=ProxyServer("http://proxy:1", "shared")))
+    for _ in range(2):
+        assert (await reason_of(world, credentials))[0] == Reason.CREDENTIALS_MISSING
+        assert (await reason_of(world, behind_proxy))[0] == Reason.PROXY_INVALID
+
+
 async def test_an_unusable_proxy_before_the_vault_is_told() -> None:
     azure = replace(AZURE, proxy=Proxy(https=ProxyServer("http://p:1", "gone")))
     reason, _ = await reason_of(World(), replace(WITH_VAULT, azure_key_vault=azure))
