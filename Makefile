@@ -85,6 +85,10 @@ generate: $(VENV)/.dev ## CRDs, phase picture, reason, behaviour and command pag
 lock: $(VENV)/.dev ## pin the dependencies anew, with hashes and without an index address
 	$(BIN)/python tools/lock.py
 
+.PHONY: dashboards
+dashboards: $(VENV)/.dev ## every query and alert on a running system, in a real Prometheus (Debian's, unpacked)
+	$(BIN)/python -m pytest -q tests/dashboards $(if $(K),-k '$(K)') $(ARGS)
+
 # What follows needs a Go toolchain: the real Kubernetes is built from tests/kube, once.
 .PHONY: kube
 kube: $(VENV)/.dev ## build kube-apiserver, controller manager, etcd and helm for the tests (once; needs Go)
@@ -93,3 +97,7 @@ kube: $(VENV)/.dev ## build kube-apiserver, controller manager, etcd and helm fo
 .PHONY: conformance-real
 conformance-real: kube ## the conformance cases on the embedded and on a real API server, with a table
 	RUNNERSCALE_CONFORMANCE_SERVERS=embedded,real $(BIN)/python -m pytest -q tests/conformance $(if $(K),-k '$(K)') $(ARGS)
+
+.PHONY: kubernetes
+kubernetes: kube ## the whole system on a real kube-apiserver, under the charts' rights (needs Go)
+	$(BIN)/python -m pytest -q tests/kubernetes $(if $(K),-k '$(K)') $(ARGS)
