@@ -60,6 +60,11 @@ def test_an_older_crd_is_named_with_what_it_drops(bare: Cluster, tmp_path: Path)
             time.sleep(0.2)
         assert "drops status.conditions." in log
         assert log.count("CrdOutdated") == 1  # the other three are current
+        found = ""
+        while "CrdOutdated" not in found:
+            assert time.monotonic() < deadline_s, found
+            found = bare.kubectl("get", "events", "-n", "default").stdout
+        assert f"customresourcedefinition/{NAME}" in found
     bare.apply_crds(CRDS)
 
 
