@@ -78,6 +78,7 @@ class NodeAgent:
         self._workers: dict[str, PodWorker] = {}
         self._done: set[str] = set()  # uids that are over here; only the API server still has them
         self._adopted = False
+        self._draining = False
         self._group: asyncio.TaskGroup | None = None
         self.faults = FaultInjector(
             client,
@@ -106,7 +107,12 @@ class NodeAgent:
         return found[-1] if found else None
 
     async def drain(self, *, timeout_s: float) -> None:
-        """End all containers, each within its own grace, and tell so."""
+        """End all containers, each within its own grace, and tell so.
+
+        Pods that are made meanwhile (a ReplicaSet replaces what ended) are left alone.
+        """
+        self._draining = True
+        self._scheduler.stop()
         for worker in self.workers():
             worker.leave()
         try:
@@ -173,7 +179,7 @@ class NodeAgent:
             worker = self._workers.get(uid_of(pod))
             if worker is not None:
                 worker.update(pod)
-            elif uid_of(pod) not in self._done:
+            elif uid_of(pod) not in self._done and not self._draining:
                 self._begin(pod, None)
         if not pod.spec.node_name or not takes_room(pod):
             self._scheduler.wake()

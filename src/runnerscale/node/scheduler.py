@@ -58,6 +58,7 @@ class Scheduler:
         self._events = events
         self._clock = clock
         self._woken = asyncio.Event()
+        self._stopped = False
         self._bound: set[str] = set()  # uids we bound that the cache does not show on the node yet
         self._told: dict[str, str] = {}  # uid: why it does not fit, as we last wrote it
 
@@ -65,14 +66,18 @@ class Scheduler:
         """Look again."""
         self._woken.set()
 
+    def stop(self) -> None:
+        """Place nothing any more."""
+        self._stopped = True
+
     async def run(self) -> None:
-        """Place until cancelled."""
-        while True:
+        """Place until cancelled, or stopped."""
+        while not self._stopped:
             await self._woken.wait()
             await self._presence.wait()
             await self._clock.sleep(GATHER_S)
             self._woken.clear()
-            if not await self._pass():
+            if not (self._stopped or await self._pass()):
                 await self._clock.sleep(RETRY_S)
                 self.wake()
 

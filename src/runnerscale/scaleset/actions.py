@@ -105,6 +105,7 @@ class ActionsService:
             limits=self._limits,
             credential=credentials.fingerprint,
             policy=self.policy,
+            on_refused=self._on_refused,
         )
         tokens = Tokens(
             self.config_url,

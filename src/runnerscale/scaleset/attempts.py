@@ -7,6 +7,7 @@ pauses `limits.py`; what a settled answer means to the caller is the caller's bu
 Contract: github-service-and-listener 3.1; replaces weaknesses W3, W7, W8, W9, W17.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
@@ -29,6 +30,8 @@ from runnerscale.scaleset.failures import (
 from runnerscale.scaleset.limits import FRESH_DEMAND, HostLimits, Pause
 from runnerscale.scaleset.retry import Outcome, RetryPolicy, judge_fault, judge_response
 from runnerscale.scaleset.transport import (
+    CertificateRefused,
+    ProxyRefused,
     Request,
     Response,
     Transport,
@@ -66,6 +69,7 @@ class Manner:
 
 
 USUAL = Manner()
+BARRED = (ProxyRefused, CertificateRefused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +107,17 @@ class Attempts:
         limits: HostLimits,
         credential: str,
         policy: RetryPolicy,
+        on_refused: Callable[[], None] | None = None,
     ) -> None:
-        """`credential`: its fingerprint; rate limits are shared by it."""
+        """`credential`: its fingerprint; rate limits are shared by it. `on_refused`: told when
+        the way there was barred: a proxy or a certificate that may be out of date."""
         self._transport = transport
         self._clock = clock
         self._random = random
         self._limits = limits
         self._credential = credential
         self._policy = policy
+        self._on_refused = on_refused
 
     def hushed_s(self, url: str) -> float:
         """For how long the rate limit there still asks us to be quiet; 0: not at all."""
@@ -165,6 +172,8 @@ class Attempts:
             )
         except TransportFault as fault:
             course.last = fault
+            if isinstance(fault, BARRED) and self._on_refused is not None:
+                self._on_refused()
             outcome = judge_fault(fault, attempt=number, policy=policy, random=self._random)
         else:
             outcome = judge_response(

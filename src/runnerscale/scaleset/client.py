@@ -84,7 +84,8 @@ class ScaleSetClient:
             config_url: of an enterprise, organization or repository.
             credentials: made by `personal_access_token` or `app_credentials`.
             limits: shared with other clients of this process; None: its own.
-            on_refused: told when GitHub has refused the credentials; they may be out of date.
+            on_refused: told when GitHub has refused the credentials, a proxy its own, or a
+                certificate was not trusted: what the client was made of may be out of date.
         """
         if isinstance(config_url, str):
             config_url = parse_config_url(config_url)

@@ -1,5 +1,6 @@
 """The agent as a whole on virtual time: pods come, run, end, are evicted, lost and found again."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -536,6 +537,28 @@ def test_a_drained_agent_leaves_nothing_running(play: Play) -> None:
         await world.clock.sleep(1)
         assert "terminated" in world.api.state("one")
         assert len(world.machine.of("one")) == 1
+
+    play(story)
+
+
+def test_what_replaces_a_drained_pod_is_left_alone(play: Play) -> None:
+    # A ReplicaSet makes a new pod the moment the old one has ended: the agent would never be done.
+    async def story(world: World, agent: NodeAgent) -> None:
+        world.machine.heeds_term = False
+        world.api.add_pod("one", terminationGracePeriodSeconds=5)
+        await world.running("one")
+        draining = asyncio.ensure_future(agent.drain(timeout_s=60))
+        await world.clock.sleep(1)
+        world.api.add_pod("placed here by another")
+        world.api.add_pod("placed nowhere", node=None)
+        began_s = world.clock.monotonic_s()
+        await draining
+        assert world.clock.monotonic_s() - began_s < 10
+        await world.clock.sleep(20)
+        assert world.machine.of("placed here by another") == []
+        waiting = world.api.pod("placed nowhere")
+        assert waiting is not None
+        assert "nodeName" not in waiting["spec"]
 
     play(story)
 
