@@ -245,7 +245,7 @@ def values_near(draw: st.DrawFn, chart: Chart) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("short", sorted(SHORT_NAMES))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_our_checker_and_a_complete_one_agree(short: str, data: st.DataObject) -> None:
     chart = charts()[short]

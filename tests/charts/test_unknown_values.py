@@ -230,7 +230,7 @@ def misspelt(word: str) -> st.SearchStrategy[str]:
 
 
 @pytest.mark.parametrize("short", sorted(SHORT_NAMES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_unknown_values_never_fail_and_templates_and_check_agree(
     short: str, data: st.DataObject

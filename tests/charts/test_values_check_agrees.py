@@ -156,7 +156,7 @@ TOKEN = {
 
 
 @pytest.mark.parametrize("short", sorted(SHORT_NAMES))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_they_agree_on_the_corpus_with_values_exchanged(short: str, data: st.DataObject) -> None:
     values = data.draw(st.sampled_from(CORPUS[short]))

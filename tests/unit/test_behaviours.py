@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,16 @@ sys.path.insert(0, str(ROOT / "tools"))
 import behaviours  # noqa: E402
 
 OPEN_MAX = 10
+found_once = cache(behaviours.collect)  # it reads every test there is
 
 
 @pytest.mark.parametrize("part", sorted(behaviours.WANTED))
 def test_no_number_is_forgotten(part: str) -> None:
-    assert [n for n in behaviours.collect().missing() if n.startswith(part)] == []
+    assert [n for n in found_once().missing() if n.startswith(part)] == []
 
 
 def test_few_are_open_and_each_says_why() -> None:
-    found = behaviours.collect()
+    found = found_once()
     open_now = {n: reason for n, reason in found.open.items() if n not in found.tests}
     assert len(open_now) <= OPEN_MAX, open_now
     assert all(len(reason) > 20 for reason in open_now.values())
@@ -29,7 +31,7 @@ def test_few_are_open_and_each_says_why() -> None:
 
 def test_a_test_that_replaces_an_overruled_behaviour_exists() -> None:
     gone = []
-    for number, (_, test) in behaviours.collect().overruled.items():
+    for number, (_, test) in found_once().overruled.items():
         place, _, name = re.sub(r"\[.*", "", test).partition("::")
         path = ROOT / place
         names = (
@@ -50,6 +52,6 @@ def test_a_number_is_one_that_is_asked_for() -> None:
 
 
 def test_experimental_charts_are_out_in_one_line() -> None:
-    page = behaviours.render(behaviours.collect())
+    page = behaviours.render(found_once())
     assert page.count(behaviours.LEFT_OUT) == 1
     assert "| C3 T120 |" not in page
