@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from runnerscale.chart_values.findings import dotted
 from runnerscale.chart_values.known import SHORT_NAMES, Chart, Node, charts, ignored
 from runnerscale.chart_values.merge import overlay
-from runnerscale.chart_values.nearest import in_order, nearest
+from runnerscale.chart_values.nearest import features, in_order, nearest
 from runnerscale.chart_values.unknown_keys import unknown_keys
 
 from .render import CHARTS, CONTROLLER, SCALE_SET, RenderError, render_notes, render_texts
@@ -253,6 +253,7 @@ def test_a_single_slip_finds_the_right_key_nearly_always(chart: Chart) -> None:
     right = wrong = 0
     for path in known:
         word = path[-1]
+        wanted = [features(key) for key in path]
         for n in range(len(word) - 1):
             for slip in (
                 word[:n] + word[n + 1 :],
@@ -260,6 +261,7 @@ def test_a_single_slip_finds_the_right_key_nearly_always(chart: Chart) -> None:
             ):
                 here = (*path[:-1], slip)
                 if here not in known and len(word) > 3:
-                    found = nearest(here, known)
-                    right, wrong = (right + 1, wrong) if found == path else (right, wrong + 1)
+                    # The vault's other spelling is as good: it is the same value.
+                    is_right = [features(key) for key in nearest(here, known) or ()] == wanted
+                    right, wrong = (right + 1, wrong) if is_right else (right, wrong + 1)
     assert right / (right + wrong) > 0.95

@@ -498,6 +498,8 @@ IGNORED = {
         "nameOverride",
         "fullnameOverride",
         "keyVault.azureKeyVault.secretKey",
+        "keyVault.azureKeyVault.secret_key",
+        "keyVault.azure_key_vault.secretKey",
         "keyVault.azure_key_vault.secret_key",
     },
 }
@@ -507,7 +509,7 @@ OURS = {
     "controller": r"(additions|networkPolicy|podMonitor|serviceMonitor|prometheusRule)(\..*)?"
     r"|global|flags\.\w+MaxConcurrentReconciles",
     "scale-set": r"additions(\..*)?|global|keyVault\.azure_key_vault(\..*)?"
-    r"|keyVault\.proxy\..*|listenerMetrics\.\w+\.\w+(\.\w+)?",
+    r"|keyVault\.azureKeyVault\.[a-z]+_[a-z]+|keyVault\.proxy\..*|listenerMetrics\.\w+\.\w+(\.\w+)?",
 }
 
 

@@ -338,15 +338,23 @@ These values are accepted, since ARC's values files carry them, and ignored:
     "azureKeyVault": {
      "url": "",
      "tenantId": "",
+     "tenant_id": "",
      "clientId": "",
+     "client_id": "",
      "certificatePath": "",
-     "secretKey": "no version of the resource knows a secret key for the vault; the certificate is what is used"
+     "certificate_path": "",
+     "secretKey": "no version of the resource knows a secret key for the vault; the certificate is what is used",
+     "secret_key": "no version of the resource knows a secret key for the vault; the certificate is what is used"
     },
     "azure_key_vault": {
      "url": "",
+     "tenantId": "",
      "tenant_id": "",
+     "clientId": "",
      "client_id": "",
+     "certificatePath": "",
      "certificate_path": "",
+     "secretKey": "no version of the resource knows a secret key for the vault; the certificate is what is used",
      "secret_key": "no version of the resource knows a secret key for the vault; the certificate is what is used"
     }
    },
@@ -549,11 +557,17 @@ These values are accepted, since ARC's values files carry them, and ignored:
    "template.spec",
    "githubServerTLS.certificateFrom.configMapKeyRef",
    "keyVault.azureKeyVault.certificatePath",
+   "keyVault.azureKeyVault.certificate_path",
    "keyVault.azureKeyVault.clientId",
+   "keyVault.azureKeyVault.client_id",
    "keyVault.azureKeyVault.tenantId",
+   "keyVault.azureKeyVault.tenant_id",
    "keyVault.azureKeyVault.url",
+   "keyVault.azure_key_vault.certificatePath",
    "keyVault.azure_key_vault.certificate_path",
+   "keyVault.azure_key_vault.clientId",
    "keyVault.azure_key_vault.client_id",
+   "keyVault.azure_key_vault.tenantId",
    "keyVault.azure_key_vault.tenant_id",
    "keyVault.azure_key_vault.url",
    "keyVault.proxy.http",
@@ -633,6 +647,10 @@ These values are accepted, since ARC's values files carry them, and ignored:
   "twice": [
    "annotations",
    "buckets",
+   "certificatePath",
+   "certificate_path",
+   "clientId",
+   "client_id",
    "credentialSecretRef",
    "githubConfigSecret",
    "http",
@@ -641,6 +659,8 @@ These values are accepted, since ARC's values files carry them, and ignored:
    "name",
    "noProxy",
    "proxy",
+   "tenantId",
+   "tenant_id",
    "type",
    "url"
   ]

@@ -160,9 +160,9 @@ def _vault(vault: Mapping[str, Any]) -> Iterator[Finding]:
         what = f"keyVault.type {kind[:60]!r} is not supported"
         yield Finding(("keyVault", "type"), what, "The only kind of vault is azure_key_vault")
     elif kind:
-        camel, snake = map_of(vault, "azureKeyVault"), map_of(vault, "azure_key_vault")
+        given = map_of(vault, "azureKeyVault") or map_of(vault, "azure_key_vault")
         for key, other in _VAULT_KEYS.items():
-            if not any(text_of(m.get(k)) for m in (camel, snake) for k in (key, other)):
+            if not (text_of(given.get(key)) or text_of(given.get(other))):
                 what = f"keyVault.type is set, but keyVault.azureKeyVault.{key} is not"
                 yield Finding(("keyVault",), what, "Set it")
     yield from _proxy(map_of(vault, "proxy"), ("keyVault", "proxy"))
