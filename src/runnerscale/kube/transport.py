@@ -326,7 +326,9 @@ def _mapped_errors(host: str) -> "Any":
             f"{host}: its certificate is not trusted: {error.certificate_error}"
         ) from error
     except (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError) as error:
-        raise Unreachable(f"{host}: no connection: {error}", sent=False) from error
+        # Its own text shows the address of an object, another one in each process.
+        why = error.strerror or str(error.os_error)
+        raise Unreachable(f"{host}: no connection: {why}", sent=False) from error
     except aiohttp.ConnectionTimeoutError as error:
         raise Unreachable(
             f"{host}: no connection within {CONNECT_TIMEOUT_S:.0f} s", sent=False
