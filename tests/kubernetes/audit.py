@@ -24,6 +24,7 @@ class AuditEvent:
     user_agent: str
     reason: str  # of a refusal
     received: str  # RFC 3339 with microseconds
+    decision: str  # of the authorizer: "allow" or "forbid"; admission refuses with 403 as well
 
     @property
     def writes(self) -> bool:
@@ -81,4 +82,5 @@ def _event(entry: dict[str, Any]) -> AuditEvent:
         user_agent=entry.get("userAgent", ""),
         reason=str(status.get("message") or status.get("reason") or ""),
         received=entry.get("requestReceivedTimestamp", ""),
+        decision=(entry.get("annotations") or {}).get("authorization.k8s.io/decision", ""),
     )

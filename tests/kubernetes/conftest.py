@@ -55,4 +55,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = outcome.get_result()
     found = getattr(item, "funcargs", {}).get("shared_world")
     if report.failed and report.when == "call" and found is not None:
-        report.sections.append(("the world at that moment", found.describe()))
+        try:
+            told = found.describe()
+        except Exception as error:  # noqa: BLE001 - the failure of the test is what counts
+            told = f"cannot be told: {error}"
+        report.sections.append(("the world at that moment", told))

@@ -3,9 +3,12 @@
 The controller that all other scenarios share is taken away before these.
 """
 
-import pytest
+from typing import Any
 
-from tests.kubernetes.world import CONTROLLER_CHART, World, is_ready, until
+import pytest
+import yaml
+
+from tests.kubernetes.world import CONTROLLER_CHART, World, condition, is_ready, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -75,3 +78,36 @@ def test_without_crds_the_controller_says_so_and_begins_when_they_are_there(worl
     scale_set.wait_idle()
     scale_set.uninstall_cleanly()
     world.no_controllers()
+
+
+def test_crds_older_than_the_controller_are_told_and_worked_with(world: World) -> None:
+    """Without conditions in them: jobs run all the same, and the log names what is dropped."""
+    world.no_controllers()
+    crds = CONTROLLER_CHART / "crds"
+    older = world.folder / "older-crds"
+    older.mkdir()
+    for path in crds.iterdir():
+        (older / path.name).write_text(yaml.safe_dump(without_conditions(path.read_text())))
+    world.cluster.kubectl("replace", "-f", str(older))
+    try:
+        controller = world.install_controller()
+        until("its log says so", lambda: "is older than this controller" in controller.log())
+        assert "status.conditions" in controller.log()
+        scale_set = world.install_set(world.namespace())
+        scale_set.wait_listener()
+        scale_set.run_jobs(2)
+        scale_set.wait_idle()
+        assert condition(scale_set.runner_set(), "Ready") == {}
+        scale_set.uninstall_cleanly()
+        world.no_controllers()
+    finally:
+        world.cluster.kubectl("replace", "-f", str(crds))
+
+
+def without_conditions(text: str) -> Any:
+    """A CRD of ours as it was before it had conditions."""
+    crd = yaml.safe_load(text)
+    for version in crd["spec"]["versions"]:
+        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+        del status["conditions"]
+    return crd

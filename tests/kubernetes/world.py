@@ -29,6 +29,8 @@ SCALE_SET_CHART = CHARTS / "gha-runner-scale-set"
 GHA = "/apis/actions.github.com/v1alpha1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 LOOK_EVERY_S = 0.15
+LATER_MAX = 20
+EVERYBODY = ""
 CONTROLLER_READY_S = 60.0  # the two bounds of upstream's own scenarios
 LISTENER_READY_S = 120.0
 GONE_WITHIN_S = 120.0
@@ -108,16 +110,25 @@ class World:
 
     def get(self, path: str) -> Json | None:
         """An object, or None."""
-        code, found = self.cluster.api("GET", path)
+        code, found = self._read(path)
         assert code in (200, 404), f"GET {path}: {code} {found}"
         return found if code == 200 else None
 
     def items(self, path: str, selector: str = "") -> list[Json]:
         """The objects of a list; none where the kind or the namespace is not there."""
         query = f"?labelSelector={selector}" if selector else ""
-        code, found = self.cluster.api("GET", f"{path}{query}")
+        code, found = self._read(f"{path}{query}")
         assert code in (200, 404), f"GET {path}: {code} {found}"
         return [*found["items"]] if code == 200 else []
+
+    def _read(self, path: str) -> tuple[int, Any]:
+        """A server that has just started asks to come back a little later (429)."""
+        for _ in range(LATER_MAX):
+            code, found = self.cluster.api("GET", path)
+            if code != 429:
+                break
+            time.sleep(1)
+        return code, found
 
     def create(self, path: str, body: Json) -> Json:
         """Made, or an AssertionError with the server's words."""
@@ -218,23 +229,20 @@ class World:
 
     def forbidden(self, since: int) -> list[str]:
         """What anybody of ours was refused for want of a right, from the audit log."""
-        refused = (event for event in self.cluster.audit(since=since) if event.forbidden)
-        # Nobody may create anything in a namespace that is going: that is no want of a right.
-        going = "because it is being terminated"
         return [
             said(event)
-            for event in refused
-            if is_ours(event) and going not in event.reason and not self._is_excused(event)
+            for event in self.cluster.audit(since=since)
+            if event.decision == "forbid" and is_ours(event) and not self._is_excused(event)
         ]
 
     def _is_excused(self, event: AuditEvent) -> bool:
         return any(
-            event.user == user and begin <= event.received <= end
+            user in (event.user, EVERYBODY) and begin <= event.received <= end
             for user, begin, end in self.excused
         )
 
     @contextlib.contextmanager
-    def losing_rights(self, user: str) -> Iterator[None]:
+    def losing_rights(self, user: str = EVERYBODY) -> Iterator[None]:
         """What this user is refused meanwhile is meant to be."""
         begin = now()
         try:
