@@ -4,7 +4,16 @@ import contextlib
 import io
 import os
 
-COMMANDS = ("demo", "values check", "fake-github", "crds", "api-server", "node", "version")
+COMMANDS = (
+    "demo",
+    "values check",
+    "migrate check",
+    "fake-github",
+    "crds",
+    "api-server",
+    "node",
+    "version",
+)
 HEAD = """# Commands
 
 Made by `make generate` from the commands' own help; do not edit. `controller` and `listener` take

@@ -58,7 +58,7 @@ def anchors(page: Path) -> set[str]:
 
 def flags_of(command: str) -> set[str]:
     if command == "controller":
-        return {flag for flag in controller_flags()._option_string_actions if flag[:2] == "--"}
+        return {f"--{name}" for name in controller_flags().names} | {"--help"}
     if command == "listener":
         return {"--debug", "--help"}
     # A group such as `values` has its flags in its commands.

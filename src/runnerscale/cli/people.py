@@ -233,6 +233,13 @@ app.command(
 )
 
 
+app.command(
+    "runnerscale.cli.migrate_command:migrate",
+    name="migrate",
+    help="From ARC's controller to this one: runnerscale migrate check.",
+)
+
+
 @app.command
 def version() -> int:
     """Print the version, and the version of ARC that this one stands in for."""

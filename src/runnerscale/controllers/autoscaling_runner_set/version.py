@@ -6,16 +6,12 @@ A label that is missing or unreadable says nothing, and nothing is concluded fro
 Pure. Contract: resources-and-controllers 4.1.1, overruled by design section 4.
 """
 
-import re
-
 from runnerscale.api import labels as keys
 from runnerscale.api.reasons import Reason, Trouble, trouble
+from runnerscale.api.version_gate import fits
 from runnerscale.controllers.autoscaling_runner_set.snapshot import Snapshot
 
-ANY_VERSION = "dev"
-CANARY = "canary-"
-# major[.minor[.patch]], digits without leading zeros; whatever follows the patch is ignored.
-VERSION = re.compile(r"(0|[1-9]\d*)(?:\.(0|[1-9]\d*)(?:\.(0|[1-9]\d*).*)?)?")
+__all__ = ["fits", "skew"]
 
 
 def skew(seen: Snapshot) -> Trouble | None:
@@ -26,16 +22,3 @@ def skew(seen: Snapshot) -> Trouble | None:
         return None
     what = f"its label {keys.VERSION} says {label}, this controller is {build}"
     return trouble(Reason.VERSION_SKEW, about=seen.about, happened=what)
-
-
-def fits(build: str, label: str) -> bool:
-    """Whether this build is made for objects with that label."""
-    if build in (ANY_VERSION, label) or build.startswith(CANARY):
-        return True
-    ours, theirs = _parse(build), _parse(label)
-    return ours is not None and ours == theirs
-
-
-def _parse(text: str) -> tuple[int, int] | None:
-    match = VERSION.fullmatch(text)
-    return (int(match[1]), int(match[2] or 0)) if match else None
