@@ -8,7 +8,7 @@ Everything else in an answer is compared, to the last field. Taken out are
 - documentation for people: the descriptions of columns and of the root certificate,
 - two dumps of Go values that a message carries (the structs of a pod that changed, what CEL's
   compiler says): the sentence before them is compared,
-- the order in which several errors are listed where Go iterates over a map.
+- the order of errors and of discovered kinds: Go iterates over a map.
 """
 
 import json
@@ -70,6 +70,8 @@ class Comparer:
                 cleaned[key] = self.clean(value[key], key=key)
         if isinstance(cleaned.get("causes"), list):
             cleaned["causes"].sort(key=str)
+        if cleaned.get("kind") == "APIResourceList":
+            cleaned["resources"].sort(key=str)
         if cleaned.get("kind") == "Table":
             for column in cleaned.get("columnDefinitions") or ():
                 column.pop("description")
@@ -78,7 +80,7 @@ class Comparer:
     def _text(self, text: str, key: str) -> str:
         for shown, name in self._names.items():
             text = text.replace(name, shown)
-        text = QUOTED_OBJECT.sub(self._quoted, text)
+        text = QUOTED_OBJECT.sub(self.quoted, text)
         text = POD_DUMP.sub(r"\1", text)
         text = COMPILER.sub(r"\1<compiler>", text)
         text = CERTIFICATE.sub("<certificate>", text)
@@ -89,7 +91,7 @@ class Comparer:
         text = _sorted_errors(text)
         return "<age>" if key == "cells" and AGE.fullmatch(text) else text
 
-    def _quoted(self, found: re.Match[str]) -> str:
+    def quoted(self, found: re.Match[str]) -> str:
         """An object within a message: Go quotes its JSON."""
         try:
             value = json.loads(json.loads(f'"{found[1]}"'))

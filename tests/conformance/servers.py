@@ -1,5 +1,6 @@
 """The servers that cases run against: the embedded one, a real one, or one somebody names."""
 
+import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator
@@ -35,10 +36,9 @@ def chosen() -> list[str]:
     return os.environ.get("RUNNERSCALE_CONFORMANCE_SERVERS", EMBEDDED).split(",")
 
 
-@asynccontextmanager
-async def embedded() -> AsyncIterator[Target]:
-    """A fresh one in this process."""
-    api = ApiServer(
+def embedded_api(root_ca: str = CERTIFICATE) -> ApiServer:
+    """A fresh one, not yet listening."""
+    return ApiServer(
         MemoryStore(),
         clock=SystemClock(),
         random=seeded(1),
@@ -47,16 +47,31 @@ async def embedded() -> AsyncIterator[Target]:
             for user, token in EMBEDDED_TOKENS.items()
         ],
         signing_key=SecretText("k" * 32),
-        root_ca=CERTIFICATE,
+        root_ca=root_ca,
     )
+
+
+@asynccontextmanager
+async def embedded() -> AsyncIterator[Target]:
+    """A fresh one in this process."""
+    api = embedded_api()
     async with TestServer(api.app) as server:
-        yield Target(str(server.make_url("")).rstrip("/"), EMBEDDED_TOKENS)
+
+        async def compact() -> None:
+            api.compact()
+
+        yield Target(str(server.make_url("")).rstrip("/"), EMBEDDED_TOKENS, compact=compact)
 
 
 def real(cluster: "Cluster") -> Target:
     """The kube-apiserver of a test cluster."""
     context = ssl.create_default_context(cafile=str(cluster.ca_path))
-    return Target(cluster.url, {user: cluster.token(user) for user in GROUPS}, context)
+    tokens = {user: cluster.token(user) for user in GROUPS}
+
+    async def compact() -> None:
+        await asyncio.to_thread(cluster.compact)
+
+    return Target(cluster.url, tokens, context, compact)
 
 
 def named() -> Target:

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import (
+    cases_client,
     cases_flows,
+    cases_kinds,
     cases_lists,
     cases_objects,
     cases_rules,
@@ -21,7 +23,8 @@ from tests.conformance.conftest import Conformance
 from tests.conformance.transcript import Case
 
 GOLDEN = Path(__file__).parent / "golden"
-CASES = [*cases_objects.CASES, *cases_lists.CASES, *cases_rules.CASES, *cases_flows.CASES]
+MODULES = (cases_objects, cases_lists, cases_rules, cases_flows, cases_client, cases_kinds)
+CASES = [case for module in MODULES for case in module.CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -8,6 +8,7 @@ server answers.
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,10 @@ UNTIL_TIMEOUT_S = 90.0  # garbage collection learns of a new kind within 30 s
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request. `{ns}` and saved names are replaced in path, query and body."""
+    """One request. `{ns}` and saved names are replaced in path, query and body.
+
+    The method COMPACT is no request: the server forgets its history.
+    """
 
     method: str
     path: str
@@ -39,7 +43,7 @@ class Step:
     query: dict[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
     accept: str = "application/json"
-    user: str = "admin"
+    user: str = "admin"  # or `bob`, a saved token's name, `nobody` (no token), `wrong`
     save: dict[str, str] = field(default_factory=dict)  # name: dotted path in the answer
     watch: int = 0  # read so many events, then hang up
     until: dict[str, Any] = field(default_factory=dict)  # repeat until path has value
@@ -61,6 +65,7 @@ class Target:
     url: str
     tokens: dict[str, str]
     ssl: Any = None
+    compact: Callable[[], Awaitable[None]] | None = None
 
 
 class Runner:
@@ -95,6 +100,10 @@ class Runner:
         return value
 
     async def _step(self, step: Step) -> Json:
+        if step.method == "COMPACT":
+            assert self._target.compact is not None, "this server cannot be told to forget"
+            await self._target.compact()
+            return {"code": 0, "body": None}
         if step.watch:
             return await self._watch(step)
         deadline_s = asyncio.get_running_loop().time() + UNTIL_TIMEOUT_S
@@ -112,10 +121,10 @@ class Runner:
         return {"code": code, "body": self._cleaned(body)}
 
     def _request(self, step: Step) -> Any:
-        headers = {
-            "Accept": step.accept,
-            "Authorization": f"Bearer {self._target.tokens[step.user]}",
-        }
+        headers = {"Accept": step.accept}
+        if step.user != "nobody":
+            tokens = {"wrong": "no.such.token", **self._values, **self._target.tokens}
+            headers["Authorization"] = f"Bearer {tokens[step.user]}"
         data: bytes | None = None
         if step.body is not None:
             headers["Content-Type"] = step.content_type

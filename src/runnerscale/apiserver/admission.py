@@ -15,11 +15,14 @@ from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.quota import Quotas
 from runnerscale.apiserver.store import Store
 from runnerscale.core.clock import Clock
+from runnerscale.core.randomness import Random, name_suffix
 
 Json = dict[str, Any]
 
 IMMORTAL_NAMESPACES = ("default", "kube-system", "kube-public")
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"  # held while a pod uses the claim
+ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
+ACCOUNT_VOLUME = "kube-api-access-"
 _SYSTEM_PRIORITIES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -53,9 +56,25 @@ def denied_by_webhook(webhook: str, why: str, *, code: int = 403) -> ApiFailure:
 class Admission:
     """Reads namespaces, accounts, priorities and quotas from the store."""
 
-    def __init__(self, store: Store, clock: Clock, hook: Hook | None = None) -> None:
-        """`hook`: asked last about every write; what it returns is the answer."""
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        random: Random,
+        hook: Hook | None = None,
+        *,
+        mounts_accounts: bool = True,
+    ) -> None:
+        """Put the parts together.
+
+        Args:
+            hook: asked last about every write; what it returns is the answer.
+            mounts_accounts: pods get the files of their account. A server without a
+                certificate cannot give them all: there the node does it as it can.
+        """
+        self._mounts_accounts = mounts_accounts
         self._store = store
+        self._random = random
         self._clock = clock
         self._hook = hook
         self.quotas = Quotas(store)
@@ -102,6 +121,8 @@ class Admission:
         if kind.resource == "pods":
             self._account(kind, obj, namespace)
             self._priority(kind, obj)
+            if self._mounts_accounts:
+                self._mount_account(obj, namespace)
             _tolerate_node_trouble(obj["spec"])
         elif kind.resource == "nodes":
             _taint_new_node(obj)
@@ -124,6 +145,27 @@ class Admission:
         pull = found.object().get("imagePullSecrets")
         if pull and not spec.get("imagePullSecrets"):
             spec["imagePullSecrets"] = pull
+
+    def _mount_account(self, obj: Json, namespace: str) -> None:
+        """Each container finds the account's token where nothing else is mounted."""
+        spec = obj["spec"]
+        wanted = spec.get("automountServiceAccountToken")
+        if wanted is None:
+            account = self._store.table("serviceaccounts").get(
+                namespace, spec["serviceAccountName"]
+            )
+            wanted = account is None or account.object().get("automountServiceAccountToken")
+        if wanted is False:
+            return
+        containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+        bare = [c for c in containers if not _mounts_account(c)]
+        if not bare:
+            return
+        name = ACCOUNT_VOLUME + name_suffix(self._random)
+        for container in bare:
+            mount = {"name": name, "mountPath": ACCOUNT_DIR, "readOnly": True}
+            container.setdefault("volumeMounts", []).append(mount)
+        spec.setdefault("volumes", []).append({"name": name, "projected": account_projection()})
 
     def _priority(self, kind: Kind, obj: Json) -> None:
         spec = obj["spec"]
@@ -189,6 +231,29 @@ def _tolerate_node_trouble(spec: Json) -> None:
                     "tolerationSeconds": 300,
                 }
             )
+
+
+def _mounts_account(container: Json) -> bool:
+    mounts = container.get("volumeMounts") or ()
+    return any(mount.get("mountPath") == ACCOUNT_DIR for mount in mounts)
+
+
+def account_projection() -> Json:
+    """Token, certificate and namespace, as the files of one volume."""
+    namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "defaultMode": 420,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {
+                "configMap": {
+                    "name": "kube-root-ca.crt",
+                    "items": [{"key": "ca.crt", "path": "ca.crt"}],
+                }
+            },
+            {"downwardAPI": {"items": [{"path": "namespace", **namespace}]}},
+        ],
+    }
 
 
 def _taint_new_node(obj: Json) -> None:

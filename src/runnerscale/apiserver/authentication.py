@@ -86,7 +86,7 @@ class Authenticator:
         if not claims["nbf"] - 60 <= now_s < claims["exp"]:
             self._verified.pop(token, None)
             raise unauthorized()
-        return self._account_user(claims["kubernetes.io"])
+        return self._account_user(claims["kubernetes.io"], claims["jti"])
 
     def _claims(self, token: str) -> Json:
         """What a token says, its signature checked once."""
@@ -109,18 +109,20 @@ class Authenticator:
         self._verified[token] = claims
         return claims
 
-    def _account_user(self, private: Json) -> User:
+    def _account_user(self, private: Json, token_id: str) -> User:
         namespace, account = private["namespace"], private["serviceaccount"]
         record = self._store.table("serviceaccounts").get(namespace, account["name"])
         if record is None or record.uid != account["uid"]:
             raise unauthorized()
         pod = private.get("pod")
-        extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        extra: tuple[tuple[str, tuple[str, ...]], ...] = (
+            ("authentication.kubernetes.io/credential-id", (f"JTI={token_id}",)),
+        )
         if pod is not None:
             found = self._store.table("pods").get(namespace, pod["name"])
             if found is None or found.uid != pod["uid"]:
                 raise unauthorized()
-            extra = (
+            extra += (
                 ("authentication.kubernetes.io/pod-name", (pod["name"],)),
                 ("authentication.kubernetes.io/pod-uid", (pod["uid"],)),
             )

@@ -11,6 +11,7 @@ import yaml
 
 from runnerscale.apiserver.builtin_types import WrongType, read_object
 from runnerscale.apiserver.failures import (
+    ApiFailure,
     bad_request,
     invalid,
     quoted,
@@ -28,23 +29,44 @@ Json = dict[str, Any]
 YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
 UNKNOWN_KIND = "couldn't get version/kind; json parse error"
 SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'  # Kubernetes' own name for its list of kinds
+SUMMARY_BYTES_MAX = 30
 ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
-def decode_body(body: bytes, content_type: str) -> Json:
-    """The object in a body.
+def decode_body(body: bytes, content_type: str, kind: Kind | None = None) -> Json:
+    """The object in a body; `kind`: what it should be one of.
 
     Raises:
         ApiFailure: 400 unreadable, 415 of a type that is not understood.
     """
-    value = decode_any(body, content_type)
+    try:
+        value = decode_any(body, content_type)
+    except ApiFailure as failure:
+        if kind is None or not failure.message.startswith(UNKNOWN_KIND):
+            raise
+        raise _unrecognized(kind, failure.message, body) from None
     if not isinstance(value, dict):
-        raise bad_request(
+        why = (
             f"{UNKNOWN_KIND}: json: cannot unmarshal {type_name(value)} into Go value of type"
             ' struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string'
             ' "json:\\"kind,omitempty\\"" }'
         )
+        raise bad_request(why) if kind is None else _unrecognized(kind, why, body)
     return value
+
+
+def _unrecognized(kind: Kind, why: str, body: bytes) -> ApiFailure:
+    what = f"the object provided is unrecognized (must be of type {kind.kind})"
+    return bad_request(f"{what}: {why} ({_summary(body)})")
+
+
+def _summary(body: bytes) -> str:
+    """How a body is repeated in a message."""
+    if not body:
+        return "<empty>"
+    start = body[:SUMMARY_BYTES_MAX]
+    text = start.decode("utf-8", errors="replace") if start.startswith(b"{") else start.hex()
+    return text if len(body) <= SUMMARY_BYTES_MAX else f"{text} ..."
 
 
 def decode_any(body: bytes, content_type: str, what: str = UNKNOWN_KIND) -> Any:
@@ -87,11 +109,8 @@ def check_type_names(kind: Kind, obj: Json) -> None:
         ApiFailure: 400.
     """
     if kind.custom and not obj.get("kind"):
-        shown = msgspec.json.encode(obj).decode()
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is"
-            f" missing in '{shown}' ({shown})"
-        )
+        body = msgspec.json.encode(obj)
+        raise _unrecognized(kind, f"Object 'Kind' is missing in '{body.decode()}'", body)
     found_kind = obj.setdefault("kind", kind.kind)
     found_version = obj.setdefault("apiVersion", kind.api_version)
     if kind.custom and found_kind != kind.kind:
@@ -106,14 +125,18 @@ def check_type_names(kind: Kind, obj: Json) -> None:
             )
         raise bad_request(
             f"{found_kind} in version {quoted(found_version)} cannot be handled as a {kind.kind}:"
-            f" no kind {quoted(found_kind)} is registered for version {quoted(found_version)}"
-            f" {SCHEME}"
+            f" {not_registered(found_kind, found_version)}"
         )
     if found_kind != kind.kind:
         raise bad_request(
             f"{found_kind} in version {quoted(kind.version)} cannot be handled as a {kind.kind}:"
             f" converting ({kind.version}.{found_kind}) to (core.{kind.kind}): unknown conversion"
         )
+
+
+def not_registered(kind: Any, version: Any) -> str:
+    """Nobody knows such a kind."""
+    return f"no kind {quoted(str(kind))} is registered for version {quoted(str(version))} {SCHEME}"
 
 
 def shape(kind: Kind, obj: Json) -> tuple[Json, list[str]]:
@@ -126,7 +149,8 @@ def shape(kind: Kind, obj: Json) -> tuple[Json, list[str]]:
     if meta is None:
         obj["metadata"] = meta = {}
     if not isinstance(meta, dict):
-        raise bad_request(_unhandled(kind, "json: cannot unmarshal metadata into an object"))
+        why = f"json: cannot unmarshal {type_name(meta)} into Go struct field {kind.kind}.metadata"
+        raise bad_request(_unhandled(kind, f"{why} of type v1.ObjectMeta"))
     try:
         if kind.type_name:
             read, reading = read_object(obj, kind.type_name)

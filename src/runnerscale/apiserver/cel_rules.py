@@ -15,6 +15,7 @@ import cel
 from cel import stdlib
 
 from runnerscale.apiserver.failures import (
+    OMITTED,
     FieldError,
     not_allowed,
     required,
@@ -186,14 +187,14 @@ def _check_here(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Fie
             yield wrong(path, schema.type, f"{text} evaluating rule: {_said(rule)}")
             continue
         if holds is not True:
-            yield _failed(rule, path, context)
+            yield _failed(rule, path, context, value)
 
 
 def _said(rule: Rule) -> str:
     return rule.message.strip() or rule.source.strip()
 
 
-def _failed(rule: Rule, path: str, context: cel.Context) -> FieldError:
+def _failed(rule: Rule, path: str, context: cel.Context, value: Any) -> FieldError:
     text = rule.message.strip() or f"failed rule: {rule.source.strip()}"
     if rule.message_program is not None:
         try:
@@ -201,14 +202,15 @@ def _failed(rule: Rule, path: str, context: cel.Context) -> FieldError:
             text = said.strip() if isinstance(said, str) and said.strip() else text
         except (KeyError, TypeError, ValueError, RuntimeError):
             pass  # as in Kubernetes: the plain message stands in
-    where = f"{path}{rule.field_path}" if rule.field_path else path
+    where = f"{path}{rule.field_path}" if rule.field_path else path or "<nil>"
     if rule.reason == "FieldValueForbidden":
         return not_allowed(where, text)
     if rule.reason == "FieldValueRequired":
         return required(where, text)
     if rule.reason == "FieldValueDuplicate":
         return FieldError("FieldValueDuplicate", where)
-    return FieldError("FieldValueInvalid", where, text)
+    shown = OMITTED if isinstance(value, dict | list) else value  # as much as fits a line
+    return FieldError("FieldValueInvalid", where, text, shown)
 
 
 def visible(value: Any, schema: Schema) -> Any:

@@ -11,7 +11,8 @@ from typing import Any
 from runnerscale.apiserver.admission import Attributes
 from runnerscale.apiserver.builtin_kinds import CRD_GROUP
 from runnerscale.apiserver.crds import CLEANUP_FINALIZER
-from runnerscale.apiserver.failures import ApiFailure, conflict, invalid, unsupported
+from runnerscale.apiserver.failures import ApiFailure, bad_request, conflict, invalid, unsupported
+from runnerscale.apiserver.go_json import type_name
 from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.metadata import FOREGROUND, ORPHAN
 from runnerscale.apiserver.operations import Caller, Operations
@@ -43,6 +44,11 @@ def read_delete_options(body: Json, query: dict[str, str]) -> DeleteOptions:
     """
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")
+    if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int)):
+        raise bad_request(
+            f"json: cannot unmarshal {type_name(grace)} into Go struct field"
+            " DeleteOptions.gracePeriodSeconds of type int64"
+        )
     if grace is None and query.get("gracePeriodSeconds"):
         grace = int(query["gracePeriodSeconds"])
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")

@@ -14,6 +14,9 @@ from runnerscale.apiserver.record import encode_json
 Document = tuple[bytes, str]  # body, content type
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
+# The older form of /openapi/v3 without any content: kubectl asks for it about unknown kinds.
+NO_DOCUMENT = b"\x0a\x032.0"  # a Document whose field 1, its version, is "2.0"
+PROTO_OPENAPI = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
@@ -53,6 +56,8 @@ class Documents:
             return self._resources(path)
         if path == "/openapi/v3":
             return self._openapi.index(), JSON
+        if path == "/openapi/v2":
+            return NO_DOCUMENT, PROTO_OPENAPI
         if path.startswith("/openapi/v3/"):
             found = self._openapi.document(path.removeprefix("/openapi/v3/"))
             if found is not None:

@@ -17,10 +17,11 @@ from runnerscale.apiserver.failures import (
     method_not_allowed,
     no_such_path,
     no_such_resource,
+    not_found,
     unsupported,
     unsupported_media_type,
 )
-from runnerscale.apiserver.go_json import type_name
+from runnerscale.apiserver.go_json import go_text, type_name
 from runnerscale.apiserver.kinds import Kind, Registry
 from runnerscale.apiserver.lists import Lists, Page, select
 from runnerscale.apiserver.operations import Caller, Operations, WriteOptions, Written
@@ -101,6 +102,8 @@ class Endpoints:
             raise no_such_resource() if known else no_such_path()
         if request.subresource:
             if request.subresource not in kind.subresources:
+                if kind.custom:
+                    raise not_found(kind.group, kind.plural, request.name)
                 raise no_such_path()
             return kind
         if request.verb not in kind.verbs:
@@ -159,7 +162,7 @@ class Endpoints:
 
     # --- writes -----------------------------------------------------------------------------
 
-    def _caller(self, call: Call, *, patch: bool = False) -> Caller:
+    def _caller(self, call: Call, *, patch: str | None = None) -> Caller:
         query = call.request.query
         validation = query.get("fieldValidation") or "Warn"
         if validation not in ("Ignore", "Warn", "Strict"):
@@ -175,7 +178,7 @@ class Endpoints:
 
     async def _create(self, call: Call, kind: Kind) -> Answer:
         request = call.request
-        body = decode_body(await call.read_body(), call.content_type)
+        body = decode_body(await call.read_body(), call.content_type, kind)
         if kind.group in _REVIEWS:
             check_types(kind, body)
             with well_shaped(kind.kind):
@@ -187,7 +190,7 @@ class Endpoints:
 
     async def _replace(self, call: Call, kind: Kind) -> Answer:
         request = call.request
-        body = decode_body(await call.read_body(), call.content_type)
+        body = decode_body(await call.read_body(), call.content_type, kind)
         check_types(kind, body)
         written = self._operations.replace(
             kind,
@@ -209,7 +212,7 @@ class Endpoints:
             request.namespace,
             request.name,
             _applier(kind, patch_type, patch),
-            self._caller(call, patch=True),
+            self._caller(call, patch=go_text(patch) if patch_type == STRATEGIC else ""),
             subresource=request.subresource,
         )
         return await self._written(call, kind, written)

@@ -179,3 +179,16 @@ def type_name(value: object) -> str:
     if isinstance(value, list):
         return "array"
     return "object" if isinstance(value, dict) else "number"
+
+
+def go_text(value: object) -> str:
+    """A JSON value as Go prints it when nobody asks for JSON."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{k}:{go_text(v)}" for k, v in sorted(value.items())) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(go_text(item) for item in value) + "]"
+    return str(value)

@@ -238,7 +238,7 @@ class Handler:
         asked = query.get("resourceVersion") or ""
         initial = is_true(query.get("sendInitialEvents")) if "sendInitialEvents" in query else False
         from_now = asked in ("", "0") or initial
-        wanted = 0 if asked in ("", "0") else parse_version(asked)
+        wanted = 0 if asked in ("", "0") else _watch_version(asked)
         if wanted > parts.store.version:
             raise too_large_version(wanted, parts.store.version)
         version = parts.store.version if from_now else wanted
@@ -258,8 +258,12 @@ class Handler:
         pod = parts.store.table("pods", kind.selectable).get(request.namespace, request.name)
         if pod is None:
             raise not_found("", "pods", request.name)
-        upstream = await parts.pod_logs.open(parts.pod_logs.locate(pod, request.query))
+        source = parts.pod_logs.locate(pod, request.query)
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        if source is None:
+            await response.prepare(http)
+            return response
+        upstream = await parts.pod_logs.open(source)
         try:
             await response.prepare(http)
             async for chunk in upstream.content.iter_any():
@@ -270,6 +274,15 @@ class Handler:
         finally:
             upstream.close()
         return response
+
+
+def _watch_version(text: str) -> int:
+    """A watcher's mistake is answered in another way than a reader's."""
+    try:
+        return parse_version(text)
+    except ApiFailure as failure:
+        message = failure.message.removeprefix("invalid resource version: ")
+        raise ApiFailure(500, "", message) from None
 
 
 def _reader(http: web.Request) -> Callable[[], Awaitable[bytes]]:

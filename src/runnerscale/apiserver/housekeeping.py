@@ -23,7 +23,7 @@ from runnerscale.apiserver.operations import SYSTEM, Operations
 from runnerscale.apiserver.quota import quota_status
 from runnerscale.apiserver.record import Record
 from runnerscale.apiserver.store import StoreError
-from runnerscale.core.clock import Clock, parse_time
+from runnerscale.core.clock import WAIT_MIN_S, Clock, parse_time
 
 log = structlog.get_logger(__name__)
 
@@ -153,7 +153,7 @@ class Housekeeping:
                 self._expire_events()
                 next_sweep_s = now_s + SWEEP_PERIOD_S
             try:
-                async with asyncio.timeout(max(0.0, next_sweep_s - now_s)):
+                async with asyncio.timeout(max(WAIT_MIN_S, next_sweep_s - now_s)):
                     await self._wake.wait()
             except TimeoutError:
                 continue

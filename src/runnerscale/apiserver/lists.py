@@ -24,7 +24,7 @@ from runnerscale.apiserver.failures import (
 from runnerscale.apiserver.go_json import syntax_error
 from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.plain_values import whole_number
-from runnerscale.apiserver.record import Record
+from runnerscale.apiserver.record import Record, encode_json
 from runnerscale.apiserver.selectors import Match, combined, parse_fields, parse_labels
 from runnerscale.apiserver.store import Store
 from runnerscale.core.clock import Clock
@@ -180,7 +180,7 @@ class Lists:
     def _next_page(
         self, selection: Selection, query: dict[str, str], token: str, limit: int
     ) -> Page:
-        version, start = _read_token(token)
+        version, start = _read_token(selection, token)
         if version < 0:  # go on from the present, knowing that it is not consistent
             version = self._store.version
             records = self.records(selection)
@@ -188,7 +188,7 @@ class Lists:
         else:
             found = self._snapshots.get((version, _scope(selection, query)))
             if found is None or found.until_s < self._clock.monotonic_s():
-                raise expired(TOO_OLD, {"continue": _write_token(-1, start)})
+                raise expired(TOO_OLD, {"continue": _write_token(selection, -1, start)})
             snapshot = found
         position = bisect_right(snapshot.keys, start)
         return self._cut(selection, snapshot, position, version, limit)
@@ -202,7 +202,7 @@ class Lists:
         full = bool(limit) and len(records) == limit
         if not full or snapshot.keys[end - 1] >= snapshot.last:
             return Page(records, version)
-        token = _write_token(version, snapshot.keys[end - 1])
+        token = _write_token(selection, version, snapshot.keys[end - 1])
         return Page(records, version, token, None if selection.selective else left)
 
 
@@ -221,9 +221,7 @@ def _limit(query: dict[str, str]) -> int:
     try:
         return max(0, int(text))
     except ValueError:
-        raise bad_request(
-            f'unable to decode query parameters: strconv.ParseInt: parsing "{text}": invalid syntax'
-        ) from None
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def parse_version(text: str) -> int:
@@ -259,19 +257,26 @@ def _check_match(match: str, asked: str) -> None:
     raise invalid("meta.k8s.io", "ListOptions", "", [error])
 
 
-def _write_token(version: int, start: tuple[str, str]) -> str:
-    text = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": version, "start": list(start)})
+def _write_token(selection: Selection, version: int, start: tuple[str, str]) -> str:
+    """Where to go on; `start` is the last object that was sent."""
+    namespace, name = start
+    everywhere = selection.kind.namespaced and not selection.namespace
+    place = f"{namespace}/{name}" if everywhere else name
+    text = encode_json({"v": "meta.k8s.io/v1", "rv": version, "start": f"{place}\0"})
     return base64.urlsafe_b64encode(text).decode().rstrip("=")
 
 
-def _read_token(token: str) -> tuple[int, tuple[str, str]]:
+def _read_token(selection: Selection, token: str) -> tuple[int, tuple[str, str]]:
     text = b""
     try:
         padded = token + "=" * (-len(token) % 4)
         text = base64.urlsafe_b64decode(padded)
         raw = msgspec.json.decode(text)
-        namespace, name = raw["start"]
-        return int(raw["rv"]), (str(namespace), str(name))
+        version, place = int(raw["rv"]), str(raw["start"]).removesuffix("\0")
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError, msgspec.DecodeError):
         why = (syntax_error(text) if text else "") or "the token is unreadable"
         raise bad_request(f"invalid continue token: continue key is not valid: {why}") from None
+    if selection.kind.namespaced and not selection.namespace:
+        namespace, _, name = place.partition("/")
+        return version, (namespace, name)
+    return version, (selection.namespace, place)

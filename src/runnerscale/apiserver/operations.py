@@ -12,7 +12,7 @@ from typing import Any
 
 from runnerscale.apiserver import metadata
 from runnerscale.apiserver.admission import Admission, Attributes
-from runnerscale.apiserver.bodies import shape, strict_failure, unknown_texts
+from runnerscale.apiserver.bodies import not_registered, shape, strict_failure, unknown_texts
 from runnerscale.apiserver.builtin_kinds import CRD_GROUP, RBAC
 from runnerscale.apiserver.builtin_rules import NO_RULES, RULES
 from runnerscale.apiserver.crds import accepted_status
@@ -40,6 +40,7 @@ from runnerscale.apiserver.write_rules import (
     new_uid,
     wish,
     with_status_rules,
+    wrong_uid,
 )
 from runnerscale.core.clock import Clock, format_time
 from runnerscale.core.randomness import Random, name_suffix
@@ -56,7 +57,8 @@ class WriteOptions:
 
     dry_run: bool = False
     field_validation: str = "Warn"  # Strict, Warn, Ignore
-    patch: bool = False  # only changes the words of a strict refusal
+    # Of a patch, for the words of a strict refusal: what it repeats, or empty for the object.
+    patch: str | None = None
 
 
 @dataclass(slots=True)
@@ -159,13 +161,13 @@ class Operations:
         raise already_exists(kind.group, kind.plural, name)
 
     def _shaped(self, kind: Kind, raw: Json, options: WriteOptions) -> tuple[Json, list[str]]:
-        strict_patch = options.patch and options.field_validation == "Strict"
-        shown = encode_json(raw).decode() if strict_patch else ""
+        strict_patch = options.patch is not None and options.field_validation == "Strict"
+        shown = (options.patch or encode_json(raw).decode()) if strict_patch else ""
         obj, unknown = shape(kind, raw)
         if not unknown or options.field_validation == "Ignore":
             return obj, []
         if options.field_validation == "Strict":
-            if options.patch:
+            if strict_patch:
                 text = "strict decoding error: " + ", ".join(unknown_texts(unknown))
                 raise invalid("", "", "", [wrong("patch", shown, text)])
             raise bad_request(strict_failure(kind, unknown))
@@ -330,11 +332,10 @@ class Operations:
                 f"the name of the object ({meta.get('name')}) does not match the name on the URL"
                 f" ({name})"
             )
-        if kind.custom:
-            _check_same_type(kind, patched)
+        _check_same_type(kind, patched)
         if meta.get("uid") not in (None, record.uid):
             error = wrong("metadata.uid", meta["uid"], "field is immutable")
-            raise invalid(kind.group, kind.kind, name, [error] * (2 if kind.custom else 1))
+            raise invalid(kind.group, kind.kind, name, [error, error])  # Kubernetes asks twice
         try:
             obj, warnings = self._shaped(kind, patched, caller.options)
         except ApiFailure as failure:
@@ -395,13 +396,7 @@ class Operations:
     def _check_preconditions(self, kind: Kind, record: Record, meta: Json) -> None:
         uid = meta.get("uid")
         if uid and uid != record.uid:
-            path = "/".join(part for part in (kind.group, kind.plural, *record.key[1:]) if part)
-            why = (
-                f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion:"
-                f" 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in"
-                f" object meta: {record.uid}"
-            )
-            raise conflict(kind.group, kind.plural, record.name, why)
+            raise wrong_uid(kind, record, uid)
         version = meta.get("resourceVersion") or ""
         if version and version != str(record.version):
             raise conflict(kind.group, kind.plural, record.name)
@@ -429,12 +424,18 @@ class Operations:
 def _check_same_type(kind: Kind, patched: Json) -> None:
     """A patch may not make another kind of an object."""
     found_kind, found_version = patched.get("kind"), patched.get("apiVersion")
+    if (found_kind, found_version) == (kind.kind, kind.api_version):
+        return
+    if not kind.custom:
+        shown = encode_json(patched).decode()
+        raise invalid(
+            "", "", "", [wrong("patch", shown, not_registered(found_kind, found_version))]
+        )
     errors = []
     if found_kind != kind.kind:
         errors.append(wrong("kind", found_kind, f"must be {kind.kind}"))
     if found_version != kind.api_version:
         errors.append(wrong("apiVersion", found_version, f"must be {kind.api_version}"))
-    if errors:
-        group = str(found_version).rpartition("/")[0]
-        name = patched["metadata"].get("name") or ""
-        raise invalid(group, str(found_kind or ""), name, errors)
+    group = str(found_version).rpartition("/")[0]
+    name = patched["metadata"].get("name") or ""
+    raise invalid(group, str(found_kind or ""), name, errors)

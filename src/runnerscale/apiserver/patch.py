@@ -139,9 +139,13 @@ def _add(document: Any, path: list[str], value: Any) -> Any:
 def _replace(document: Any, path: list[str], value: Any) -> Any:
     if not path:
         return value
-    _get(document, path)  # it must be there
     parent = _get(document, path[:-1])
-    parent[_index(path[-1]) if isinstance(parent, list) else path[-1]] = value
+    if isinstance(parent, list):
+        parent[_index(path[-1])] = value
+    elif isinstance(parent, dict):
+        parent[path[-1]] = value  # also where nothing is: Kubernetes takes it for `add`
+    else:
+        raise ValueError("the parent is neither object nor list")
     return document
 
 

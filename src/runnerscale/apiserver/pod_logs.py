@@ -55,8 +55,8 @@ class PodLogs:
         self._session: aiohttp.ClientSession | None = None
         self._token = token
 
-    def locate(self, pod: Record, query: dict[str, str]) -> LogSource:
-        """Which log is meant.
+    def locate(self, pod: Record, query: dict[str, str]) -> LogSource | None:
+        """Which log is meant; None: of a pod that nobody runs yet, so it is empty.
 
         Raises:
             ApiFailure: 400 about the container or the pod, 404 or 500 about the node.
@@ -65,10 +65,10 @@ class PodLogs:
         container = _container(obj, query.get("container") or "")
         node_name = (obj.get("spec") or {}).get("nodeName")
         if not node_name:
-            raise bad_request(f"pod {pod.name} does not have a host assigned")
+            return None
         node = self._store.table("nodes").get("", node_name)
         if node is None:
-            raise not_found("", "nodes", node_name)
+            raise not_found("", "pods", node_name)  # as Kubernetes says it
         status = node.object().get("status") or {}
         port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
         addresses = {a.get("type"): a.get("address") for a in status.get("addresses") or ()}

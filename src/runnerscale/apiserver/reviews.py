@@ -67,7 +67,7 @@ class Reviews:
         if (resource is None) == (path is None):
             text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
             error = wrong("spec.resourceAttributes", resource, text)
-            raise invalid(kind.group, kind.kind, "", [error])
+            raise invalid(kind.group, "", "", [error])  # no kind, as Kubernetes
         if path is not None:
             ask = Ask(path.get("verb") or "", path=path.get("path") or "")
         else:

@@ -197,8 +197,14 @@ def type_name(value: Any) -> str:
 def _type_error(value: Any, schema: Schema, path: str) -> FieldError:
     wanted = "integer,string" if schema.int_or_string else schema.type
     found = type_name(value)
+    if schema.format and not isinstance(value, str | list):
+        # A format is compared with the one that the value's own type has in Go.
+        wanted, found = schema.format, _GO_FORMATS.get(found, "")
     detail = f'{_in_body(path)} must be of type {wanted}: "{found}"'
     return wrong_type(path, found, detail)
+
+
+_GO_FORMATS = {"integer": "int64", "number": "double"}
 
 
 def _in_body(path: str) -> str:

@@ -107,7 +107,7 @@ class _Reader:
         key = text
         errors = formats.label_key(key)
         if errors:
-            raise _unreadable(f"key: Invalid value: {quoted(key)}: {'; '.join(errors)}")
+            raise _unreadable(f"<nil>: Invalid value: {quoted(key)}: {'; '.join(errors)}")
         if operator == "!" or self._look()[0] in ("end", ","):
             return Requirement(key, operator)
         operator, text = self._raw()
@@ -168,9 +168,6 @@ class _Reader:
 
 def _checked(key: str, operator: str, values: list[str]) -> Requirement:
     errors = []
-    if operator in _WORDS and not values:
-        text = "for 'in', 'notin' operators, values set can't be empty"
-        errors.append(f"values: Invalid value: null: {text}")
     for place, value in enumerate(values):
         if operator in (">", "<") and not re.fullmatch(r"[+-]?\d+", value):
             text = "for 'Gt', 'Lt' operators, the value must be an integer"

@@ -126,7 +126,7 @@ class ApiServer:
         self._identities = {identity.name: identity for identity in identities}
         self._root_ca = root_ca
         self._authorizer = Authorizer(store)
-        admission = Admission(store, clock, admission_hook)
+        admission = Admission(store, clock, random, admission_hook, mounts_accounts=bool(root_ca))
         self.operations = Operations(store, admission, self._authorizer, clock=clock, random=random)
         self.deletion = Deletion(self.operations)
         self._custom = CustomKinds(self.registry, self.operations)

@@ -6,10 +6,11 @@ Status and finalize are writes of the object itself (`operations.py`); logs are 
 from typing import Any
 
 from runnerscale.apiserver.deletion import Deletion, read_delete_options
-from runnerscale.apiserver.failures import bad_request, conflict, invalid, required
+from runnerscale.apiserver.failures import ApiFailure, bad_request, conflict, required
 from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.operations import Caller, Operations
 from runnerscale.apiserver.record import Record
+from runnerscale.apiserver.write_rules import wrong_uid
 
 Json = dict[str, Any]
 
@@ -33,15 +34,14 @@ def bind_pod(
     target = body.get("target") or {}
     node = target.get("name") or ""
     if not node:
-        raise invalid("", "Binding", record.name, [required("target.name")])
+        raise ApiFailure(500, "", str(required("target.name")))
     if target.get("kind") not in (None, "", "Node"):
         raise bad_request("only a Node can be the target of a binding")
     obj = record.object()
     meta, spec = obj["metadata"], obj["spec"]
     uid = (body.get("metadata") or {}).get("uid")
     if uid and uid != record.uid:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
-        raise conflict("", "pods/binding", record.name, why)
+        raise wrong_uid(kind, record, uid)
     if meta.get("deletionTimestamp"):
         why = f"pod {record.name} is being deleted, cannot be assigned to a host"
         raise conflict("", "pods/binding", record.name, why)

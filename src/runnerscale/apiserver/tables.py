@@ -189,10 +189,6 @@ def _namespace(obj: Json, now_s: float) -> list[Any]:
     return [(obj.get("status") or {}).get("phase", ""), _created(obj, now_s)]
 
 
-def _account(obj: Json, now_s: float) -> list[Any]:
-    return [len(obj.get("secrets") or ()), _created(obj, now_s)]
-
-
 def _node(obj: Json, now_s: float) -> list[Any]:
     status, meta = obj.get("status") or {}, obj.get("metadata") or {}
     ready = "Unknown"
@@ -335,7 +331,6 @@ _BUILTIN: dict[str, tuple[tuple[Column, ...], Cells]] = {
     "secrets": (_named(_column("Type"), _column("Data"), _column("Age")), _secret),
     "configmaps": (_named(_column("Data"), _column("Age")), _config_map),
     "namespaces": (_named(_column("Status"), _column("Age")), _namespace),
-    "serviceaccounts": (_named(_column("Secrets"), _column("Age")), _account),
     "nodes": (
         _named(
             _column("Status"),

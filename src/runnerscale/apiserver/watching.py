@@ -15,11 +15,12 @@ from runnerscale.apiserver.failures import expired
 from runnerscale.apiserver.lists import Selection
 from runnerscale.apiserver.record import Record, encode_json
 from runnerscale.apiserver.store import Store
-from runnerscale.core.clock import Clock
+from runnerscale.core.clock import WAIT_MIN_S, Clock
 
 Json = dict[str, Any]
 
 BOOKMARK_PERIOD_S = 60.0
+BOOKMARK_BEFORE_END_S = 2.0
 BATCH_MAX = 512
 INITIAL_END = "k8s.io/initial-events-end"
 
@@ -104,7 +105,7 @@ class Watches:
             yield [(ChangeType.ADDED, event_line(ChangeType.ADDED, r.data)) for r in part]
         if options.initial_events_end:
             yield [("BOOKMARK", bookmark(selection, version, end_of_initial=True))]
-        bookmark_s = self._clock.monotonic_s() + BOOKMARK_PERIOD_S
+        bookmark_s = _next_bookmark_s(self._clock.monotonic_s(), end_s)
         while not handle.cut:
             batch = changes.read(position, limit=BATCH_MAX)
             if batch is None:
@@ -118,8 +119,8 @@ class Watches:
                     yield seen
                 continue
             now_s = self._clock.monotonic_s()
-            if options.bookmarks and (now_s >= bookmark_s or now_s >= end_s):
-                bookmark_s = now_s + BOOKMARK_PERIOD_S
+            if options.bookmarks and now_s >= bookmark_s:
+                bookmark_s = _next_bookmark_s(now_s, end_s)
                 version = max(version, self._store.durable)
                 yield [("BOOKMARK", bookmark(selection, version))]
             if now_s >= end_s:
@@ -127,12 +128,18 @@ class Watches:
             wake_s = min(end_s, bookmark_s if options.bookmarks else end_s)
             handle.waiting = changes.next_change()
             try:
-                async with asyncio.timeout(wake_s - now_s):
+                async with asyncio.timeout(max(WAIT_MIN_S, wake_s - now_s)):
                     await handle.waiting
             except TimeoutError:
                 continue
             finally:
                 changes.forget_waiter(handle.waiting)
+
+
+def _next_bookmark_s(now_s: float, end_s: float) -> float:
+    """Every minute, and shortly before the end: from there a watcher comes back."""
+    last_s = end_s - BOOKMARK_BEFORE_END_S
+    return min(now_s + BOOKMARK_PERIOD_S, last_s) if last_s > now_s else now_s + BOOKMARK_PERIOD_S
 
 
 def visible(change: Change, selection: Selection) -> tuple[str, bytes] | None:
@@ -169,7 +176,7 @@ def _too_old(version: int, oldest: int) -> tuple[str, bytes]:
 
 def bookmark(selection: Selection, version: int, *, end_of_initial: bool = False) -> bytes:
     """The line of a bookmark."""
-    meta: Json = {"resourceVersion": str(version), "creationTimestamp": None}
+    meta: Json = {"resourceVersion": str(version)}
     if end_of_initial:
         meta["annotations"] = {INITIAL_END: "true"}
     kind = selection.kind

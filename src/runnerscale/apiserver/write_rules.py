@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from runnerscale.apiserver.cel_rules import check_rules
-from runnerscale.apiserver.failures import FieldError
+from runnerscale.apiserver.failures import ApiFailure, FieldError, conflict
 from runnerscale.apiserver.kinds import Kind
+from runnerscale.apiserver.record import Record
 from runnerscale.apiserver.schema import validate
 from runnerscale.core.randomness import Random
 
@@ -51,6 +52,17 @@ NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing"
     " errors to complete validation"
 )
+
+
+def wrong_uid(kind: Kind, record: Record, uid: str) -> ApiFailure:
+    """409: it is another object of that name."""
+    path = "/".join(part for part in (kind.group, kind.plural, *record.key[1:]) if part)
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0,"
+        f" AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object"
+        f" meta: {record.uid}"
+    )
+    return conflict(kind.group, kind.plural, record.name, why)
 
 
 def keep_system_fields(meta: Json, old: Json) -> None:

@@ -49,13 +49,18 @@ def test_a_json_patch_follows_the_rfc(target: Any, patch: Any, result: Any) -> N
     assert json_patch(target, patch) == result
 
 
+def test_replacing_what_is_not_there_adds_it() -> None:
+    # Not RFC 6902, but what a kube-apiserver does (conformance: bodies_that_cannot_be_read).
+    assert json_patch({"a": 1}, [{"op": "replace", "path": "/b", "value": 2}]) == {"a": 1, "b": 2}
+
+
 @pytest.mark.parametrize(
     "operation",
     [
         {"op": "test", "path": "/a", "value": 2},
         {"op": "test", "path": "/a", "value": True},  # 1 is not true
         {"op": "remove", "path": "/none"},
-        {"op": "replace", "path": "/none", "value": 1},
+        {"op": "replace", "path": "/none/below", "value": 1},
         {"op": "add", "path": "/l/5", "value": 1},
         {"op": "add", "path": "/a/x", "value": 1},
         {"op": "move", "path": "/b"},

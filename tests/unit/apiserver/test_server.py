@@ -269,7 +269,7 @@ async def test_logs_are_read_from_the_node_with_its_token() -> None:
     async with serving() as api:
         await api.create(PODS, waiting)
         early = await api.get(f"{PODS}/q/log")
-        assert early["message"] == "pod q does not have a host assigned"
+        assert (early.code, early.body) == (200, None)  # as Kubernetes: nobody runs it yet
 
 
 async def test_every_answer_is_told_to_the_observer_and_counted() -> None:

@@ -55,7 +55,7 @@ def virtually(work: Any, identities: tuple[Identity, ...] = (ADMIN,)) -> None:
         loop_runner.run(main())
 
 
-def test_a_quiet_watch_gets_a_bookmark_each_minute_and_one_at_its_end() -> None:
+def test_a_quiet_watch_gets_a_bookmark_each_minute_and_one_shortly_before_its_end() -> None:
     async def work(api: Api) -> None:
         async with api.watch(
             CM, allowWatchBookmarks="true", timeoutSeconds="130", resourceVersion="5"
@@ -65,11 +65,11 @@ def test_a_quiet_watch_gets_a_bookmark_each_minute_and_one_at_its_end() -> None:
             event = await watch.next()
             while event:
                 if event["type"] == "BOOKMARK":
-                    assert event["object"]["metadata"]["creationTimestamp"] is None
+                    assert event["object"]["metadata"].keys() == {"resourceVersion"}
                     assert event["object"]["kind"] == "ConfigMap"
                     times.append(round(asyncio.get_running_loop().time() - began_s))
                 event = await watch.next()
-            assert times == [60, 120, 130]
+            assert times == [60, 120, 128]
 
     virtually(work)
 
@@ -77,7 +77,7 @@ def test_a_quiet_watch_gets_a_bookmark_each_minute_and_one_at_its_end() -> None:
 def test_a_bookmark_carries_a_version_that_a_new_watch_can_start_from() -> None:
     async def work(api: Api) -> None:
         async with api.watch(
-            CM, allowWatchBookmarks="true", timeoutSeconds="1", resourceVersion="1"
+            CM, allowWatchBookmarks="true", timeoutSeconds="5", resourceVersion="1"
         ) as watch:
             event = await watch.next()
             while event["type"] != "BOOKMARK":
