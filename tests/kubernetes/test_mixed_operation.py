@@ -4,6 +4,9 @@ What ARC's controllers do is played (`arc_installation.py`), everything else is 
 rights are ARC's, as in `test_image_exchange.py`.
 """
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -158,3 +161,35 @@ def test_a_set_that_arc_was_deleting_comes_to_its_end(world: World) -> None:
     until("it is gone", lambda: world.get(found.scale_set.path) is None, within_s=120)
     until("nothing is left", lambda: not found.scale_set.left_overs())
     assert world.github.scale_sets(found.arc.name) == []
+
+
+# --- looking before leaping -----------------------------------------------------------------------
+
+
+def check_migration(world: World, user: str) -> tuple[int, Json]:
+    """`runnerscale migrate check` as this user."""
+    words = ["migrate", "check", "--output", "json"]
+    words += ["--kubeconfig", str(world.cluster.kubeconfig(user))]
+    argv = [sys.executable, "-m", "runnerscale.cli.main", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_the_check_tells_what_the_exchange_will_do_and_writes_nothing(world: World) -> None:
+    """As administrator it sees everything, as a user without rights it says that it is blind."""
+    found = install_arc(world, minimum=1, may_get=False)
+    until("a runner is asked for", lambda: found.wanted() == 1)
+    found.make_runner("oldie", legacy=True)
+    mark = world.cluster.audit_mark()
+    code, report = check_migration(world, "admin")
+    assert code == 0, report
+    topics = {each["topic"] for each in report["findings"]}
+    assert topics >= {"no-controller", "adopted", "legacy-running", "listener-role", "crd"}
+    assert report["unseen"] == []
+    asked = [e for e in world.cluster.audit(since=mark) if "migrate" in e.user_agent]
+    assert asked
+    assert {e.verb for e in asked} <= {"get", "list"}
+    code, report = check_migration(world, "bob")
+    assert code == 2
+    assert any("ephemeralrunners" in text for text in report["unseen"])
+    give_back(found)
