@@ -28,7 +28,10 @@ CRDS = sorted((ROOT / "charts" / "gha-runner-scale-set-controller" / "crds").glo
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 PYTHON = "/usr/bin/python3"
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a chroot needs root")
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="a chroot needs root"),
+    pytest.mark.timeout(300),  # the first test builds the image
+]
 
 
 @pytest.fixture(scope="module")

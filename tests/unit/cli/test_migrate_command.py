@@ -12,7 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from runnerscale.app.api_check import OURS
+from runnerscale.cli.controller_command import controller_flags
 from runnerscale.cli.main import run
+from runnerscale.cli.migrate_command import IDLE_FLAGS
+from runnerscale.migration.findings import Weight
 from tests.arc.objects import Arc
 
 Json = dict[str, Any]
@@ -195,3 +198,13 @@ def test_a_kubeconfig_that_is_not_there_is_one_sentence_and_2(
 def test_wrong_usage_is_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("runnerscale", ["migrate", "check", "--output", "xml"]) == 2
     assert "xml" in capsys.readouterr().err
+
+
+def test_flags_that_are_called_idle_are_flags_of_the_controller() -> None:
+    assert set(IDLE_FLAGS) <= set(controller_flags().names)
+
+
+def test_the_page_says_what_each_of_its_words_means() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "migrating-from-arc.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| *")]
+    assert [row.split("*")[1] for row in rows] == [*(str(weight) for weight in Weight), "not seen"]
