@@ -96,7 +96,7 @@ kube: $(VENV)/.dev ## build kube-apiserver, controller manager, etcd and helm fo
 
 .PHONY: conformance-real
 conformance-real: kube ## the conformance cases on the embedded and on a real API server, with a table
-	RUNNERSCALE_CONFORMANCE_SERVERS=embedded,real $(BIN)/python -m pytest -q tests/conformance $(if $(K),-k '$(K)') $(ARGS)
+	RUNNERSCALE_CONFORMANCE_SERVERS=embedded,real $(BIN)/python -m pytest -q --timeout=300 tests/conformance $(if $(K),-k '$(K)') $(ARGS)
 
 .PHONY: kubernetes
 kubernetes: kube ## the whole system on a real kube-apiserver, under the charts' rights (needs Go)
