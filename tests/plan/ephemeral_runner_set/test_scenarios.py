@@ -193,6 +193,32 @@ async def test_a_question_without_an_answer_stops_nobody_and_is_asked_again() ->
     assert this.names == [] and this.status["reason"] == ""
 
 
+async def test_a_surplus_runner_that_fails_because_github_forgot_it_is_no_evidence() -> None:
+    # Seen on a busy machine: its registration went, it ended with an error, and its own
+    # controller called it failed before we had deleted it. The set then stopped to make runners.
+    this = World()
+    this.make(replicas=0, patch_id=0)
+    this.runner("idle", age_s=100, runnerId=1, phase="Pending")
+    this.github.on_remove = lambda _: this.fail("idle")
+    await this.settle()
+    assert this.names == []
+    assert this.condition("CreationAllowed")["status"] == "True"
+
+
+async def test_a_runner_with_a_job_that_github_forgot_stays_evidence() -> None:
+    this = World()
+    this.make(replicas=0, patch_id=0)
+    this.runner("busy", age_s=100, runnerId=1, phase="Pending")
+
+    def ends_under_its_job(_: int) -> None:
+        this.take_job("busy")
+        this.fail("busy", "PodLost")
+
+    this.github.on_remove = ends_under_its_job
+    await this.settle()
+    assert this.names == ["busy"]
+
+
 async def test_failed_ones_are_counted_but_are_no_capacity() -> None:
     # Upstream counts them as capacity (T125); design section 5, W32.
     this = World()

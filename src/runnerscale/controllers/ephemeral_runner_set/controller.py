@@ -31,6 +31,8 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Action,
     Answer,
     Proxy,
+    Removal,
+    Retired,
     Runner,
     Snapshot,
 )
@@ -145,7 +147,7 @@ class EphemeralRunnerSetReconciler:
             exact=item.spec.patch_id == 0,
             hold=_hold(item),
             deleted_s=_deleted_s(item),
-            retired=roster.evidence(),
+            retired=_with_our_doing(roster.evidence(), remembered),
             counts=roster.counts,
             held=held,
             held_again_s=held_again_s,
@@ -363,6 +365,19 @@ def _reference(item: EphemeralRunnerSet) -> ObjectReference:
         meta.namespace or "",
         meta.name or "",
         meta.uid or "",
+    )
+
+
+def _with_our_doing(retired: tuple[Retired, ...], remembered: Remembered) -> tuple[Retired, ...]:
+    """A runner ends with an error when its registration goes under it: not always after us."""
+    if not remembered.removals:
+        return retired
+    forgotten = {
+        uid for uid, word in remembered.removals.items() if word.removal is Removal.FORGOTTEN
+    }
+    return tuple(
+        replace(r, forgotten=r.uid in forgotten and r.phase == RunnerPhase.FAILED and not r.had_job)
+        for r in retired
     )
 
 

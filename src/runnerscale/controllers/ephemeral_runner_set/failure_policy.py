@@ -61,7 +61,7 @@ class Verdict:
 
 def judge(seen: Snapshot) -> Verdict:
     """The verdict on a set as it is now."""
-    evidence = [r for r in seen.retired if r.phase != RunnerPhase.SUCCEEDED]
+    evidence = [r for r in seen.retired if r.phase != RunnerPhase.SUCCEEDED and not r.forgotten]
     evidence.sort(key=lambda r: (-r.since_s, r.name))
     blockers = [r for r in evidence if r.current and _is_hopeless(r)]
     if blockers and not _works_since(seen, blockers[0].since_s):

@@ -66,6 +66,7 @@ class Retired:
     since_s: float = 0.0
     had_job: bool = False
     current: bool = True
+    forgotten: bool = False  # GitHub forgot it at our word, idle: that it then failed says nothing
 
 
 @dataclass(frozen=True, slots=True)
