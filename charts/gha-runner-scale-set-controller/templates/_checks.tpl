@@ -142,9 +142,10 @@ prometheusRule.labels: labels
 {{- end }}
 {{- end }}
 
-{{/* Context: path, value, wanted. */}}
+{{/* Context: path, value, wanted. The environment may hold secrets: what is in it is not repeated. */}}
 {{- define "gha-rs-controller.refuse" -}}
-{{- $is := ternary "a list" (ternary "a map" (toJson .value) (kindIs "map" .value)) (kindIs "slice" .value) }}
+{{- $is := ternary "a list" (ternary "a map" (toJson .value | trunc 80) (kindIs "map" .value)) (kindIs "slice" .value) }}
+{{- if and (hasPrefix "env" .path) (kindIs "string" .value) }}{{ $is = "a text" }}{{ end }}
 {{- fail (printf "%s is %s and must %s. Correct it, or leave it out." .path $is .wanted) }}
 {{- end }}
 
@@ -161,7 +162,7 @@ prometheusRule.labels: labels
 {{/* What a name has come to, and which value to change. Kubernetes would refuse the object; a name
 with odd characters in it might even become another object. */}}
 {{- define "gha-rs-controller.checkNames" -}}
-{{- $name := dict "pattern" "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" "allowed" "lower case letters, digits, dashes and dots" }}
+{{- $name := dict "pattern" "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" "allowed" "at most 63 lower case letters, digits, dashes and single dots" }}
 {{- $namespace := dict "pattern" "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" "allowed" "at most 63 lower case letters, digits and dashes" }}
 {{- $label := dict "pattern" "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$" "allowed" "letters, digits, dashes, dots and underscores" }}
 {{- range $check := list
@@ -170,7 +171,8 @@ with odd characters in it might even become another object. */}}
     (merge (dict "value" (include "gha-rs-controller.namespace" .) "path" "namespaceOverride") $namespace)
     (merge (dict "value" (include "gha-rs-controller.account" .) "path" "serviceAccount.name") $name)
     (merge (dict "value" ((.Values.flags).watchSingleNamespace | default "x") "path" "flags.watchSingleNamespace") $namespace) }}
-{{- if not (regexMatch $check.pattern $check.value) }}
+{{- /* An account's name is the value of a label too, which ends at 63 characters. */}}
+{{- if or (gt (len $check.value) 63) (not (regexMatch $check.pattern $check.value)) }}
 {{- fail (printf "%s makes the name %q, which Kubernetes does not take. Use %s, with a letter or digit at both ends." $check.path $check.value $check.allowed) }}
 {{- end }}
 {{- end }}

@@ -72,6 +72,9 @@ well, but Helm can be told to skip that.
 {{- if gt (len $namespace) 63 -}}
 {{- fail (printf "the namespace %q has %d characters, and 63 are allowed. Install into another one, or set namespaceOverride." $namespace (len $namespace)) -}}
 {{- end -}}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" $namespace) -}}
+{{- fail (printf "the namespace %q is none that Kubernetes could have: use small letters a-z, digits and dashes, with a letter or digit at both ends. Correct namespaceOverride, or leave it out." $namespace) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Where the runners belong, and as whom to go there. Never quotes what may be a secret. */}}
@@ -85,7 +88,15 @@ well, but Helm can be told to skip that.
 {{- if not (or (kindIs "map" $secret) (kindIs "string" $secret) (kindIs "invalid" $secret)) -}}
 {{- fail (printf "githubConfigSecret must be a map with credentials or the name of a Secret, but it is %s. Put a name of digits in quotes." (include "scale-set.kind-words" $secret)) -}}
 {{- end -}}
+{{- if and (kindIs "string" $secret) $secret (not (regexMatch "^[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$" $secret)) -}}
+{{- fail "githubConfigSecret is a text that cannot be the name of a Secret; it is not repeated here, for it may be a token. Write a token as githubConfigSecret.github_token, or name a Secret that has it." -}}
+{{- end -}}
 {{- if kindIs "map" $secret -}}
+{{- range $key, $_ := $secret -}}
+{{- if not (regexMatch "^[-._a-zA-Z0-9]{1,253}$" $key) -}}
+{{- fail "githubConfigSecret has a key that no Secret may have. Keys are letters, digits, dashes, dots and underscores, such as github_token." -}}
+{{- end -}}
+{{- end -}}
 {{- $token := include "scale-set.text" $secret.github_token -}}
 {{- $id := include "scale-set.text" $secret.github_app_id -}}
 {{- $installation := include "scale-set.text" $secret.github_app_installation_id -}}

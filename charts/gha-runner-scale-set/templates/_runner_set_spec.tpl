@@ -5,7 +5,7 @@ the section is unset: an absent section is the controller's to fill in.
 
 {{/* All slashes at the end go: GitHub knows no path that ends in one. */}}
 {{- define "scale-set.config-url" -}}
-{{- include "scale-set.text" .Values.githubConfigUrl | trim | regexFind "^.*[^/]" -}}
+{{- include "scale-set.text" .Values.githubConfigUrl | trim | regexFind "(?s)^.*[^/]" -}}
 {{- end -}}
 
 {{/* Name of the Secret with the credentials, or of the item in the vault. */}}

@@ -86,7 +86,7 @@ def findings_in(
     whole = with_defaults(values, chart.defaults)
     types = wrong_types(chart, values)
     rules = (
-        controller_problems(whole)
+        controller_problems(whole, release=release, namespace=namespace)
         if chart.short == "controller"
         else scale_set_problems(whole, release=release, namespace=namespace)
         + runner_pod_problems(whole)

@@ -19,6 +19,9 @@ RUNNERS_MAX = 2147483647
 _OBJECT_NAME = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
 )
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SECRET_NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?", re.ASCII)
+_SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
 _COUNT = re.compile(r"([0-9]+)([.][0-9]*)?", re.ASCII)
 _APP_FIELDS = ("github_app_id", "github_app_installation_id", "github_app_private_key")
 _VAULT_KEYS = {
@@ -61,6 +64,10 @@ def _names(values: Mapping[str, Any], release: str, namespace: str) -> Iterator[
     if len((override or namespace).encode()) > NAMESPACE_LETTERS_MAX:
         what = f"the namespace has more than {NAMESPACE_LETTERS_MAX} characters"
         yield Finding(("namespaceOverride",) if override else (), what, "Choose a shorter one")
+    elif (override or namespace) and not _NAMESPACE.fullmatch(override or namespace):
+        what = f"the namespace {(override or namespace)!r} is none that Kubernetes could have"
+        remedy = "Use small letters, digits and dashes, the ends a letter or digit"
+        yield Finding(("namespaceOverride",) if override else (), what, remedy)
 
 
 def _github(values: Mapping[str, Any]) -> Iterator[Finding]:
@@ -75,7 +82,13 @@ def _github(values: Mapping[str, Any]) -> Iterator[Finding]:
         if not secret:
             what = "githubConfigSecret is empty: there are no credentials for GitHub"
             yield Finding(path, what, "Name a Secret, or set github_token below it")
+        elif isinstance(secret, str) and not _SECRET_NAME.fullmatch(secret):
+            what = "githubConfigSecret is a text that cannot name a Secret; it may be a token"
+            yield Finding(path, what, "Write a token as githubConfigSecret.github_token")
         return
+    if not all(_SECRET_KEY.fullmatch(key) for key in secret):
+        what = "githubConfigSecret has a key that no Secret may have"
+        yield Finding(path, what, "Use letters, digits, dashes, dots and underscores")
     token = text_of(secret.get("github_token"))
     app_id, installation, key = (text_of(secret.get(field)) for field in _APP_FIELDS)
     if not token and not app_id:
@@ -109,11 +122,11 @@ def _counts(values: Mapping[str, Any]) -> Iterator[Finding]:
         if found is None:
             what = f"{key} is {text[:30]}, and no whole number from 0 on"
             yield Finding((key,), what, "Write digits, or leave it out")
-        elif int(found[1][:400]) > RUNNERS_MAX:
+        elif len(digits := found[1].lstrip("0")) > 10 or int(digits or "0") > RUNNERS_MAX:
             what = f"{key} is {text[:30]}, more than {RUNNERS_MAX}"
             yield Finding((key,), what, "Leave maxRunners out for no limit")
         else:
-            counts[key] = int(found[1])
+            counts[key] = int(digits or "0")
             yield from _remarks_on_count(key, values[key], text)
     low, high = counts.get("minRunners"), counts.get("maxRunners")
     if low is not None and high is not None and low > high:

@@ -72,7 +72,7 @@ def _problem(node: Node, value: Any, path: ValuePath) -> Finding | None:
         allowed = ", ".join(str(one) for one in node["enum"] if one not in ("", None))
         what = f"{name} is {str(value)[:60]!r}, which is none of its values"
         return Finding(path, what, f"Take one of {allowed}")
-    if isinstance(value, str) and "pattern" in node and not re.search(node["pattern"], value):
+    if isinstance(value, str) and "pattern" in node and not _matches(node["pattern"], value):
         return Finding(path, f"{name} is text that is no whole number", "Write digits only")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if value < node.get("minimum", value):
@@ -82,6 +82,11 @@ def _problem(node: Node, value: Any, path: ValuePath) -> Finding | None:
             what = f"{name} is {value}, more than {node['maximum']}"
             return Finding(path, what, f"Write {node['maximum']} or less")
     return None
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """As Helm's engine does: to it `$` is the very end, to Python also before a last newline."""
+    return re.search(re.sub(r"\$$", r"\\Z", pattern), text) is not None
 
 
 def _is(value: Any, kind: str) -> bool:

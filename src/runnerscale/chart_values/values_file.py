@@ -228,8 +228,9 @@ class _Conversion:
         self._file = file
         self._result = result
         self._nodes = 0
+        self._merging = 0  # how many maps are being merged into one another
 
-    def plain(self, node: _Node, path: ValuePath) -> Any:
+    def _count(self, node: _Node) -> None:
         self._nodes += 1
         if self._nodes > NODES_MAX:
             raise NotValuesError(
@@ -237,6 +238,9 @@ class _Conversion:
                 f"the file grows to more than {NODES_MAX} values when its aliases are followed",
                 "Write it without these aliases",
             )
+
+    def plain(self, node: _Node, path: ValuePath) -> Any:
+        self._count(node)
         if len(path) > DEPTH_MAX:
             raise _too_deep(node.line)
         self._result.places[path] = Place(self._file, node.line)
@@ -253,7 +257,7 @@ class _Conversion:
         for key_node, value_node in node.pairs or ():
             if key_node.scalar == "<<" and key_node.tag is None:
                 for source in reversed(_merge_sources(value_node)):
-                    result |= self._map(source, path)
+                    result |= self._merged(source, path)
                 continue
             key = _key(key_node)
             here = (*path, key)
@@ -263,6 +267,16 @@ class _Conversion:
             result[key] = self.plain(value_node, here)
             self._result.places[here] = Place(self._file, key_node.line)
         return result
+
+    def _merged(self, source: _Node, path: ValuePath) -> dict[str, Any]:
+        """A map that is merged into another; an empty one is work too, and it may hold itself."""
+        self._count(source)
+        self._merging += 1
+        if self._merging > DEPTH_MAX:
+            raise _too_deep(source.line)
+        found = self._map(source, path)
+        self._merging -= 1
+        return found
 
     def _twin(self, path: ValuePath, line: int) -> None:
         first = self._result.places[path]

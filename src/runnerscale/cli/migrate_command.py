@@ -96,7 +96,7 @@ def _as_json(report: Report) -> str:
         ],
         "unseen": list(report.unseen),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return json.dumps(document, indent=2)  # ASCII: a terminal obeys some characters beyond it
 
 
 def _shown(text: str) -> str:

@@ -5,6 +5,7 @@ say it all where Helm is told to skip the schema. Odd but harmless values are no
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def test_metrics_without_the_controllers_address_are_refused_in_words() -> None:
         ({"imagePullSecrets": [None]}, ["imagePullSecrets[0]"]),
         ({"env": {"A": "b"}}, ["env is a map and must be a list"]),  # W-C8: never silently
         ({"env": [{"name": "A", "value": 1}]}, ["env[0].value (A) is not a text"]),
-        ({"env": ["A=b"]}, ['env[0] is "A=b" and must be a map']),
+        ({"env": ["A=b"]}, ["env[0] is a text and must be a map"]),
         ({"env": [None]}, ["env[0] is null and must be a map"]),
         ({"flags": {"excludeLabelPropagationPrefixes": [""]}}, ["PropagationPrefixes[0]"]),
         ({"flags": {"excludeLabelPropagationPrefixes": [5]}}, ["PropagationPrefixes[0]"]),
@@ -274,6 +275,9 @@ def test_names_of_any_length_stay_valid(length: int, override: str) -> None:
         ({"fullnameOverride": "Upper"}, 'fullnameOverride makes the name "Upper"'),
         ({"fullnameOverride": "x\nkind: Pod"}, "fullnameOverride makes the name"),
         ({"fullnameOverride": "-x"}, "fullnameOverride makes the name"),
+        ({"fullnameOverride": "a..b"}, "fullnameOverride makes the name"),
+        ({"fullnameOverride": "a-.b"}, "fullnameOverride makes the name"),
+        ({"serviceAccount": {"name": "x" * 64}}, "serviceAccount.name makes the name"),
         ({"namespaceOverride": "a.b"}, "namespaceOverride makes the name"),
         ({"namespaceOverride": "n" * 64}, "at most 63"),
         ({"serviceAccount": {"name": "a_b"}}, "serviceAccount.name makes the name"),
@@ -282,6 +286,51 @@ def test_names_of_any_length_stay_valid(length: int, override: str) -> None:
 )
 def test_a_name_that_is_none_is_refused(values: dict[str, Any], words: str) -> None:
     assert words in refusal(values)
+
+
+# All of them can be the name of a namespace or an account, and are something else to YAML.
+WORDS = ["123", "0", "0x1f", "1e3", "null", "true", "yes", "off", "2026-01-01"]
+ALL_KINDS = {
+    "replicaCount": 2,
+    "metrics": {
+        "controllerManagerAddr": ":8080",
+        "listenerAddr": ":8080",
+        "listenerEndpoint": "/metrics",
+    },
+    **{
+        key: {"enabled": True}
+        for key in ("networkPolicy", "podMonitor", "serviceMonitor", "prometheusRule")
+    },
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_name_that_is_a_number_or_a_word_to_yaml_stays_a_name(word: str) -> None:
+    values = {**ALL_KINDS, "fullnameOverride": word, "serviceAccount": {"name": word}}
+    watching = {**values, "flags": {"watchSingleNamespace": word}}
+    for one in with_additions(values, namespace=word) + with_additions(watching, namespace=word):
+        assert isinstance(one["metadata"]["name"], str)
+        assert one["metadata"].get("namespace", word) == word
+        for subject in one.get("subjects", []):
+            assert (subject["name"], subject["namespace"]) == (word, word)
+            assert isinstance(one["roleRef"]["name"], str)
+        if one["kind"] == "Deployment":
+            assert one["spec"]["template"]["spec"]["serviceAccountName"] == word
+
+
+@pytest.mark.parametrize("name", ["my.release", "1st", "123", "0.1.2", "x" * 63])
+def test_the_service_has_a_name_that_every_version_of_kubernetes_takes(name: str) -> None:
+    (one,) = (
+        d for d in with_additions({**ALL_KINDS, "fullnameOverride": name}) if d["kind"] == "Service"
+    )
+    assert re.fullmatch("[a-z]([-a-z0-9]{0,61}[a-z0-9])?", one.name)
+
+
+def test_what_may_be_a_secret_is_not_repeated(chart_without_schema: Path) -> None:
+    for env in ("T=s3cret", ["T=s3cret"], [{"name": "T", "value": ["s3cret"]}]):
+        with pytest.raises(RenderError) as caught:
+            render(chart_without_schema, {"env": env}, release=RELEASE)
+        assert "s3cret" not in str(caught.value)
 
 
 def test_a_label_may_have_what_a_name_may_not() -> None:

@@ -152,3 +152,18 @@ def test_no_refusal_quotes_a_secret() -> None:
         assert "private_pem" not in refusal(extra)
         assert "ghp_private" not in refusal(extra)
         assert "private@" not in refusal(extra)
+
+
+@pytest.mark.parametrize(
+    "token", ["ghp_s3cret", "github_pat_s3cret", "-----BEGIN s3cret", "s3 cret"]
+)
+def test_a_token_in_the_place_of_a_name_is_refused_and_not_repeated(token: str) -> None:
+    # It would stand in the runner set's spec, in conditions and in Events for everybody to read.
+    text = refusal({"githubConfigSecret": token})
+    assert "githubConfigSecret.github_token" in text
+    assert "s3" not in text
+
+
+def test_a_key_that_no_secret_may_have_is_refused_before_the_server_does() -> None:
+    text = refusal({"githubConfigSecret": {"github_token": "t", "a b": "x"}})
+    assert "githubConfigSecret has a key that no Secret may have" in text

@@ -271,3 +271,9 @@ def test_two_volumes_of_one_name_are_refused(mode: str) -> None:
     volume = {"name": "cache", "emptyDir": {}}
     text = refusal({**MODES[mode], **template(volumes=[volume, volume])})
     assert "template.spec.volumes has two volumes of the same name: cache, cache" in text
+
+
+@pytest.mark.parametrize("namespace", ["a.b", "A", "a_b", "-", "a\nb: c", "../x"])
+def test_a_namespace_that_kubernetes_would_not_find_is_refused(namespace: str) -> None:
+    text = refusal({"namespaceOverride": namespace})
+    assert "is none that Kubernetes could have" in text

@@ -142,6 +142,10 @@ BOMB = "\n".join(
     ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
 )
+# Not one value in it, and ten thousand million maps to merge.
+MERGE_BOMB = "a0: &a0 {}\n" + "".join(
+    f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 11)
+)
 BAD = {
     "list at the top": (b"- a\n", 1, "the file holds a list at the top"),
     "scalar at the top": (b"\n\nhello\n", 3, "the file holds a single value at the top"),
@@ -154,6 +158,8 @@ BAD = {
     "control characters": (b"a: \x07\x08\n", 1, "this is not YAML"),
     "template": (b"a: {{ .Values.b }}\n", 1, "a name before `:` is not plain text"),
     "bomb": (BOMB.encode(), 1, f"the file grows to more than {NODES_MAX} values"),
+    "bomb of merges": (MERGE_BOMB.encode(), 1, f"the file grows to more than {NODES_MAX} values"),
+    "merged into itself": (b"a: &a\n  b: 1\n  <<: *a\n", 1, "values are nested more than"),
     "itself": (b"a: &a [*a]\n", 1, "values are nested more than"),
     "deep": (b"a: " + b"[" * (DEPTH_MAX + 1), 1, f"values are nested more than {DEPTH_MAX} levels"),
     "deeper": (b"a: " + b"[" * 100_000, 1, "values are nested more than"),

@@ -168,6 +168,22 @@ def test_json_says_the_same(kubeconfig: Path, capsys: pytest.CaptureFixture[str]
     assert set(report) == {"summary", "exitCode", "findings", "unseen"}
 
 
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_what_a_terminal_would_obey_is_not_printed(
+    output: str, kubeconfig: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = Server()
+    hostile = "\x1b[2J\x9b31m\u202e\r\nnothing stands in the way"
+    server.answers[f"{GHA}/autoscalingrunnersets"][0]["spec"]["githubConfigUrl"] = hostile
+    server.answers[f"{GHA}/autoscalingrunnersets"][0]["metadata"]["finalizers"] = [hostile]
+    server.answers[f"{GHA}/autoscalinglisteners"][0]["spec"]["image"] = hostile
+    assert checked(server, kubeconfig, "--output", output) == 1
+    out = capsys.readouterr().out
+    assert "nothing stands in the way" in out
+    assert all(c.isprintable() or c == "\n" for c in out)
+    assert not any(line.startswith("nothing") for line in out.splitlines())
+
+
 def test_a_cluster_without_the_kinds_has_nothing_to_take_over(
     kubeconfig: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
