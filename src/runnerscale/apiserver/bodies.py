@@ -7,7 +7,6 @@ its kind, and tells what was dropped (`fieldValidation`).
 from typing import Any
 
 import msgspec
-import yaml
 
 from runnerscale.apiserver.builtin_types import WrongType, read_object
 from runnerscale.apiserver.failures import (
@@ -23,6 +22,7 @@ from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.plain_values import check_depth, plain_value, well_shaped
 from runnerscale.apiserver.protobuf import CONTENT_TYPE, decode_protobuf
 from runnerscale.apiserver.schema import apply_defaults, prune
+from runnerscale.kube.yaml_text import NotYaml, load_yaml
 
 Json = dict[str, Any]
 
@@ -77,8 +77,8 @@ def decode_any(body: bytes, content_type: str, what: str = UNKNOWN_KIND) -> Any:
             return decode_protobuf(body)
     if plain in YAML_TYPES:
         try:
-            return plain_value(yaml.load(body, Loader=_SafeLoader))  # noqa: S506 - a safe loader
-        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+            return plain_value(load_yaml(body))
+        except NotYaml as error:
             raise bad_request(f"error converting YAML to JSON: {error}") from None
     if plain and not (plain.endswith("json") or plain == "*/*"):
         raise unsupported_media_type(
@@ -90,16 +90,6 @@ def decode_any(body: bytes, content_type: str, what: str = UNKNOWN_KIND) -> Any:
         return msgspec.json.decode(body)
     except msgspec.DecodeError as error:
         raise bad_request(f"{what}: {syntax_error(body) or error}") from None
-
-
-class _SafeLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML without dates: a time stays text, as in JSON."""
-
-
-_SafeLoader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in pairs if tag != "tag:yaml.org,2002:timestamp"]
-    for first, pairs in _SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def check_type_names(kind: Kind, obj: Json) -> None:

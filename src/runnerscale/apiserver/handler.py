@@ -19,6 +19,7 @@ from runnerscale.apiserver.endpoints import Answer, Call, Endpoints
 from runnerscale.apiserver.failures import (
     PAGE_NOT_FOUND,
     ApiFailure,
+    bad_request,
     forbidden,
     forbidden_path,
     internal,
@@ -291,6 +292,8 @@ def _reader(http: web.Request) -> Callable[[], Awaitable[bytes]]:
             return await http.read()
         except web.HTTPRequestEntityTooLarge:
             raise too_large() from None
+        except web.RequestPayloadError:  # cut, or not in the pieces it promised
+            raise bad_request("the body of the request cannot be decoded") from None
 
     return read
 

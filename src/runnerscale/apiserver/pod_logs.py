@@ -20,6 +20,7 @@ from runnerscale.core.secret import SecretText
 Json = dict[str, Any]
 
 CONNECT_TIMEOUT_S = 10.0
+REFUSAL_BYTES_MAX = 1000
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _PASSED_ON = (
     "follow",
@@ -99,8 +100,9 @@ class PodLogs:
                 f"the node cannot be asked for the log: {type(error).__name__}"
             ) from None
         if response.status != 200:
-            text = (await response.text())[:1000].strip()
-            response.release()
+            said = await response.content.read(REFUSAL_BYTES_MAX)
+            text = said.decode(errors="replace").strip()
+            response.close()
             if response.status == 404:
                 raise ApiFailure(404, "NotFound", text or "the node has no such log")
             if response.status == 400:

@@ -239,6 +239,7 @@ class ApiServer:
         runner = web.AppRunner(
             self.app,
             access_log=None,
+            auto_decompress=False,  # a body is read as it came: nothing is unpacked, ever
             handler_cancellation=True,
             keepalive_timeout=KEEPALIVE_S,
             shutdown_timeout=STOP_GRACE_S,

@@ -128,7 +128,7 @@ class Eyes:
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.get(url, ssl=False, headers=headers) as answer,
+                session.get(url, ssl=self._machine.api_tls() or True, headers=headers) as answer,
             ):
                 return count_requests((await answer.text()).splitlines())
         except (aiohttp.ClientError, TimeoutError):

@@ -10,6 +10,7 @@ import msgspec
 
 from runnerscale.app.demo_state import JobRow
 from runnerscale.app.problem import Problem
+from runnerscale.core.plain_text import one_line
 
 TIMEOUT_S = 10.0
 Json = dict[str, Any]
@@ -17,6 +18,8 @@ Json = dict[str, Any]
 UNDER_WAY = {"waiting": "queued", "queued": "queued", "available": "queued"}
 UNDER_WAY |= {"assigned": "assigned", "handed": "assigned", "running": "running"}
 ENDED = {"succeeded": "succeeded", "canceled": "cancelled", "skipped": "skipped"}
+
+NAME_CHARS_MAX = 200  # the workflow's own words
 
 
 class GitHubControl:
@@ -115,7 +118,7 @@ def job_row(view: Json, place: int) -> JobRow:
     word = ENDED.get(result, "failed") if state == "completed" else UNDER_WAY.get(state, "queued")
     return JobRow(
         id=str(view.get("id", f"{place}")),
-        name=str(view.get("name", "")),
+        name=one_line(str(view.get("name", "")), NAME_CHARS_MAX),
         state=word,
         queued_s=float(view.get("queued_s", 0.0)),
         started_s=float(view.get("started_s", 0.0)),

@@ -15,9 +15,12 @@ import structlog
 
 from runnerscale.app.problem import Problem
 from runnerscale.core.clock import Clock, format_micro_time
+from runnerscale.core.plain_text import CUT_MARK
 
 LEVELS = {"debug": 10, "info": 20, "warn": 30, "error": 40}
 FORMATS = ("text", "json")
+FIELD_CHARS_MAX = 4096  # a name or a sentence from outside
+TRACE_CHARS_MAX = 64 * 1024
 Line = MutableMapping[str, Any]
 
 
@@ -56,7 +59,7 @@ def configure_logging(
     shape = _controller_line if style is Style.CONTROLLER else _listener_line
 
     def finish(_logger: object, method: str, line: Line) -> str:
-        shaped = shape(line, method, clock)
+        shaped = {key: _bounded(key, value) for key, value in shape(line, method, clock).items()}
         return json.dumps(shaped, default=str) if log_format == "json" else _text(shaped)
 
     processors: list[Any] = [structlog.contextvars.merge_contextvars]
@@ -121,6 +124,19 @@ def _level(method: str) -> str:
     return {"warning": "warn", "exception": "error", "critical": "error"}.get(method, method)
 
 
+def _bounded(key: str, value: Any) -> Any:
+    """No field is without end, whoever wrote it."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, dict) and key == "source":
+        return value  # our own place in the code
+    chars_max = TRACE_CHARS_MAX if key == "exception" else FIELD_CHARS_MAX
+    text = value if isinstance(value, str) else str(value)
+    if len(text) > chars_max:
+        return text[: chars_max - len(CUT_MARK)] + CUT_MARK
+    return value
+
+
 def _text(line: dict[str, Any]) -> str:
     parts = []
     for key, value in line.items():
@@ -131,5 +147,5 @@ def _text(line: dict[str, Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    plain = text and not any(c in text for c in ' "=\n')
+    plain = text and text.isprintable() and not any(c in text for c in ' "=')
     return text if plain else json.dumps(text)

@@ -7,6 +7,7 @@ listeners as pods, which the node agent runs. What is done with them is `demo.py
 import contextlib
 import os
 import socket
+import ssl
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
 from runnerscale.kube.client import KubeClient
-from runnerscale.kube.cluster import load_config, open_client
+from runnerscale.kube.cluster import load_config, open_client, tls_context
 from runnerscale.kube.errors import AlreadyExists
 from runnerscale.node.config import NodeConfigError
 from runnerscale.node.server import clear_node
@@ -133,6 +134,10 @@ class Machine:
             with contextlib.suppress(AlreadyExists):
                 await self.admin.create(each.resource, each.namespace, each.body)
 
+    def api_tls(self) -> ssl.SSLContext | None:
+        """Trusts the API server's own authority, and nobody else on its port."""
+        return tls_context(load_config(self.kubeconfig, {}), None)
+
     def _open_admin(self) -> KubeClient:
         config = load_config(self.kubeconfig, {})
         return open_client(config, clock=self.clock, random=self.random, user_agent="demo")
@@ -178,11 +183,12 @@ class Machine:
 
     async def _until_ready(self, url: str, child: Child) -> None:
         timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
+        tls = self.api_tls() if url.startswith("https:") else None
         async with aiohttp.ClientSession(timeout=timeout) as session:
 
             async def ready() -> bool:
                 try:
-                    async with session.get(url, ssl=False) as answer:
+                    async with session.get(url, ssl=tls or True) as answer:
                         return answer.status in (200, 401, 403)
                 except (aiohttp.ClientError, TimeoutError):
                     return False

@@ -9,10 +9,12 @@ import traceback
 from collections.abc import Callable
 
 from runnerscale.app.problem import FAILURE, Problem
+from runnerscale.core.plain_text import one_line
 from runnerscale.kube.errors import ConfigError, KubeError
 from runnerscale.scaleset.errors import ScaleSetError
 
 INTERRUPTED = 130
+TEXT_CHARS_MAX = 16 * 1024
 UNUSABLE_API = "the Kubernetes API cannot be used"
 
 
@@ -28,7 +30,7 @@ def guarded(command: str, work: Callable[[], int], *, debug: bool) -> int:
         if debug:
             traceback.print_exc()
         code, text = sentence(error)
-        text = _shown(text)
+        text = one_line(text, TEXT_CHARS_MAX)
         print(f"{command}: {text}" if not text.startswith(command) else text, file=sys.stderr)
         return code
 
@@ -56,8 +58,3 @@ def sentence(error: BaseException) -> tuple[int, str]:
         )
     kind = type(error).__name__
     return FAILURE, f"internal error ({kind}: {error}). Run again with --debug and report it."
-
-
-def _shown(text: str) -> str:
-    """On one line, and with nothing in it that a terminal would obey."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

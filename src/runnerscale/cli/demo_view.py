@@ -7,11 +7,14 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from runnerscale.app.demo_state import DemoState, DemoView, RunnerRow
+from runnerscale.core.plain_text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 ROWS_MAX = 20
+LINE_CHARS_MAX = 2000
+CELL_CHARS_MAX = 200
 PLAIN_EVERY_S = 1.0
 
 
@@ -27,14 +30,14 @@ class PlainView:
 
     def say(self, text: str) -> None:
         """One line."""
-        print(text, file=self._stream, flush=True)
+        print(shown(text), file=self._stream, flush=True)
 
     def show(self, state: DemoState) -> None:
         """The counts, and each trouble once."""
         for trouble in state.troubles:
             if trouble not in self._told:
                 self._told.add(trouble)
-                self.say(f"trouble  {trouble}")
+                self.say(f"trouble  {one_line(trouble, LINE_CHARS_MAX)}")
         line = counts(state)
         if line != self._last and state.elapsed_s - self._last_s >= PLAIN_EVERY_S:
             self._last, self._last_s = line, state.elapsed_s
@@ -57,7 +60,7 @@ class LiveView:
 
     def say(self, text: str) -> None:
         """A line above the table."""
-        self._live.console.print(text, highlight=False, markup=False)
+        self._live.console.print(shown(text), highlight=False, markup=False)
 
     def show(self, state: DemoState) -> None:
         """Redraw."""
@@ -91,7 +94,14 @@ def counts(state: DemoState) -> str:
 def runner_cells(row: RunnerRow) -> tuple[str, str, str, str, str]:
     """Name, phase, age, reason, job."""
     phase = "deleting" if row.deleting else row.phase or "-"
-    return row.name, phase, f"{row.age_s:.0f}s", row.reason or "", row.job
+    cells = (row.name, phase, f"{row.age_s:.0f}s", row.reason or "", row.job)
+    name, phase, age, reason, job = (one_line(cell, CELL_CHARS_MAX) for cell in cells)
+    return name, phase, age, reason, job
+
+
+def shown(text: str) -> str:
+    """Line by line: names are the workflow's, the reasons other people's."""
+    return "\n".join(one_line(line, LINE_CHARS_MAX) for line in text.split("\n"))
 
 
 def _panel(state: DemoState) -> "RenderableType":
@@ -107,5 +117,6 @@ def _panel(state: DemoState) -> "RenderableType":
         table.add_row(Text(f"and {len(state.runners) - ROWS_MAX} more"), "", "", "", "")
     bar = ProgressBar(total=max(1, len(state.jobs)), completed=state.done)
     head = Text(f"{state.elapsed_s:6.1f} s  {counts(state)}")
-    troubles = [Text(f"trouble  {text}", style="yellow") for text in state.troubles[:5]]
+    told = (one_line(text, LINE_CHARS_MAX) for text in state.troubles[:5])
+    troubles = [Text(f"trouble  {text}", style="yellow") for text in told]
     return Group(head, bar, table, *troubles)

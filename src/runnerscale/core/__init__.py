@@ -1,1 +1,1 @@
-"""The smallest things everybody needs: clock, randomness, deadlines, backoff, bounds, secrets."""
+"""The smallest things everybody needs: clock, randomness, deadlines, backoff, bounds, secrets, text."""

@@ -3,7 +3,7 @@
 import random
 import string
 
-# One type for everybody: a generator that can be seeded. Never for secrets.
+# One type for everybody: a generator that can be seeded. Secrets only from `system_random`.
 Random = random.Random
 
 # The alphabet of Kubernetes' generated names: no vowels, no look-alikes.
@@ -11,8 +11,8 @@ NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def system_random() -> Random:
-    """A generator seeded by the machine."""
-    return random.Random()  # noqa: S311 - jitter and names, not secrets
+    """The machine's own randomness: what was drawn says nothing about what comes next."""
+    return random.SystemRandom()
 
 
 def seeded(seed: int) -> Random:

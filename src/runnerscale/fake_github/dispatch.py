@@ -201,14 +201,14 @@ def _spoilt(hub: Hub, call: Call) -> Spoilt:
     scale_set_id = 0
     text = call.params.get("id", "")
     runner_session = call.params.get("session", "") if call.place.area is Area.RUNNER else ""
-    if text.isdigit():
+    if text.isascii() and text.isdigit():
         scale_set_id = int(text[:18])
     elif runner_session in state.runners_by_session:
         scale_set_id = state.runners_by_session[runner_session].scale_set_id
-    elif call.bearer() in state.runners_by_secret:
-        scale_set_id = state.runners_by_secret[call.bearer()].scale_set_id
-    elif call.bearer() in state.queue_tokens:
-        scale_set_id = state.queue_tokens[call.bearer()].scale_set_id
+    elif (runner := state.runners_by_secret.get(call.bearer())) is not None:
+        scale_set_id = runner.scale_set_id
+    elif (session := state.queue_tokens.get(call.bearer())) is not None:
+        scale_set_id = session.scale_set_id
     scale_set = state.scale_sets.get(scale_set_id)
     return Spoilt(
         scale_set_id=scale_set_id,
@@ -246,5 +246,5 @@ def _check_control(hub: Hub, call: Call, name: str) -> None:
     wanted = hub.options.control_token.reveal()
     if not wanted or name == "control-health":
         return
-    if not hmac.compare_digest(call.bearer().encode(), wanted.encode()):
+    if not hmac.compare_digest(call.bearer().encode(errors="surrogateescape"), wanted.encode()):
         raise rest(401, "The control API needs its token as 'Authorization: Bearer ...'.")

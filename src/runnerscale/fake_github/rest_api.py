@@ -117,7 +117,7 @@ def _tenant_path(call: Call) -> str:
 
 
 def _same(token: str, known: SecretText) -> bool:
-    return hmac.compare_digest(token.encode(), known.reveal().encode())
+    return hmac.compare_digest(token.encode(errors="surrogateescape"), known.reveal().encode())
 
 
 def _bad_credentials() -> Refused:

@@ -6,6 +6,7 @@ cannot go unnoticed: a JIT config started twice, a job started twice.
 """
 
 from runnerscale.fake_github import jobs
+from runnerscale.fake_github.by_secret import same_secret
 from runnerscale.fake_github.ids import new_uuid
 from runnerscale.fake_github.model import Job, JobState, Result, Runner
 from runnerscale.fake_github.refusals import Refused, runner_refused
@@ -57,7 +58,7 @@ def authenticate(state: State, session_id: str, secret: str) -> Runner:
         Refused: 401, or 410 when it said good-bye.
     """
     runner = state.runners_by_session.get(session_id)
-    if runner is None or runner.secret != secret:
+    if runner is None or not same_secret(secret, runner.secret):
         raise runner_refused(401, "unknown-session", "This runner session is not known here.")
     if runner.closed:
         raise runner_refused(410, "session-closed", "This runner session has been closed.")

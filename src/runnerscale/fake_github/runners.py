@@ -43,7 +43,7 @@ def register(state: State, now_s: float, scale_set: ScaleSet, name: str) -> Runn
     )
     state.runners[runner.id] = runner
     state.runner_names[key] = runner.id
-    state.runners_by_secret[runner.secret] = runner
+    state.runners_by_secret.put(runner.secret, runner)
     scale_set.runners.add(runner.id)
     state.counters["runners registered"] += 1
     state.peak_runners = max(state.peak_runners, len(state.runners))

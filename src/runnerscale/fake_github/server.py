@@ -63,6 +63,10 @@ class FakeGitHub:
             await asyncio.wait([task])
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        try:
+            body = await request.read()
+        except web.RequestPayloadError:  # cut, or not in the pieces it promised
+            return web.Response(status=400, text="the body cannot be decoded")
         incoming = Incoming(
             method=request.method,
             scheme=request.scheme,
@@ -70,7 +74,7 @@ class FakeGitHub:
             path=request.rel_url.raw_path,
             query=dict(request.rel_url.query),
             headers={name.lower(): value for name, value in request.headers.items()},
-            body=await request.read(),
+            body=body,
         )
         try:
             answer = await dispatch(self.hub, incoming)
@@ -107,7 +111,11 @@ async def serve_fake_github(
     fake = FakeGitHub(options, clock=clock, random=random)
     context = _tls(options)
     runner = web.AppRunner(
-        fake.app, access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_S
+        fake.app,
+        access_log=None,
+        auto_decompress=False,  # a body is read as it came: nothing is unpacked, ever
+        handler_cancellation=True,
+        shutdown_timeout=SHUTDOWN_S,
     )
     await runner.setup()
     try:

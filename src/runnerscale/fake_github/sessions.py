@@ -6,6 +6,7 @@ acquires; a refresh replaces it at once. Contract C2 2.8-2.10, Annex A.
 """
 
 from runnerscale.fake_github import assignment, jobs
+from runnerscale.fake_github.by_secret import same_secret
 from runnerscale.fake_github.ids import new_token
 from runnerscale.fake_github.message_queue import Envelope
 from runnerscale.fake_github.model import ScaleSet, Session
@@ -124,7 +125,7 @@ def check_queue_token(state: State, now_s: float, token: str) -> tuple[Session, 
             set is gone.
     """
     session = state.queue_tokens.get(token)
-    if session is None or session.token != token:
+    if session is None or not same_secret(token, session.token):
         raise unauthorized()
     scale_set = state.scale_sets.get(session.scale_set_id)
     if scale_set is None:
@@ -219,7 +220,7 @@ def capacity_from(text: str | None) -> int | None:
 
 
 def _new_token(state: State, now_s: float, session: Session) -> None:
-    state.queue_tokens.pop(session.token, None)
+    state.queue_tokens.forget(session.token)
     session.token = new_token(state.random, "queue_")
     session.token_expires_s = now_s + state.options.queue_token_life_s
-    state.queue_tokens[session.token] = session
+    state.queue_tokens.put(session.token, session)

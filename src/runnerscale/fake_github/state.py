@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict, deque
 from typing import TypeVar
 
 from runnerscale.core.randomness import Random
+from runnerscale.fake_github.by_secret import BySecret
 from runnerscale.fake_github.event_log import EventLog
 from runnerscale.fake_github.ids import new_token, new_uuid
 from runnerscale.fake_github.model import (
@@ -85,10 +86,10 @@ class State:
         self.tenants_by_id: dict[str, Tenant] = {}
         self.scale_sets: dict[int, ScaleSet] = {}
         self.sessions: Bounded[str, Session] = Bounded(REMEMBERED_MAX)
-        self.queue_tokens: Bounded[str, Session] = Bounded(REMEMBERED_MAX)
+        self.queue_tokens: BySecret[Session] = BySecret(REMEMBERED_MAX)
         self.runners: dict[int, Runner] = {}  # registered now
         self.runner_names: dict[tuple[str, str], int] = {}  # (tenant id, folded name)
-        self.runners_by_secret: Bounded[str, Runner] = Bounded(REMEMBERED_MAX)
+        self.runners_by_secret: BySecret[Runner] = BySecret(REMEMBERED_MAX)
         self.runners_by_session: Bounded[str, Runner] = Bounded(REMEMBERED_MAX)
         self.started_names: Bounded[tuple[str, str], float] = Bounded(REMEMBERED_MAX)
 

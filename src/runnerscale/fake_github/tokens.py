@@ -13,9 +13,10 @@ import json
 from dataclasses import dataclass
 
 from runnerscale.core.randomness import Random
+from runnerscale.fake_github.by_secret import BySecret
 from runnerscale.fake_github.ids import new_token
 
-KEPT_MAX = 50_000  # then the expired ones are looked for, and the oldest go
+KEPT_MAX = 50_000  # then the oldest go
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class TokenBook:
         """`random`: where tokens come from."""
         self._random = random
         self._key = random.getrandbits(256).to_bytes(32, "big")
-        self._grants: dict[str, Grant] = {}
+        self._grants: BySecret[Grant] = BySecret(KEPT_MAX)
 
     def issue(self, kind: str, subject: str, *, prefix: str, expires_s: float) -> str:
         """A new opaque token."""
@@ -64,15 +65,12 @@ class TokenBook:
 
     def revoke(self, kind: str) -> int:
         """Make all tokens of that kind unknown; how many there were."""
-        gone = [token for token, grant in self._grants.items() if grant.kind == kind]
-        for token in gone:
-            del self._grants[token]
-        return len(gone)
+        before = len(self._grants)
+        self._grants.keep([grant for grant in self._grants.values() if grant.kind != kind])
+        return before - len(self._grants)
 
     def _keep(self, token: str, grant: Grant) -> str:
-        while len(self._grants) >= KEPT_MAX:
-            self._grants.pop(next(iter(self._grants)))
-        self._grants[token] = grant
+        self._grants.put(token, grant)
         return token
 
 

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
+
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
@@ -34,6 +36,8 @@ from runnerscale.kube.transport import (
     Endpoint,
     tcp_connector,
 )
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,12 @@ def open_client(
         ConfigError: the certificates cannot be used.
     """
     tls = tls_context(config, config.login.certificate)
+    if tls is not None and config.insecure:
+        log.warning(
+            "the API server's certificate is not checked",
+            server=config.server,
+            asked_by=f"insecure-skip-tls-verify in {config.source}",
+        )
     transport = AiohttpTransport(
         Endpoint(config.server, tls, config.server_name, config.proxy_url),
         connector_factory=connector_factory,

@@ -14,6 +14,7 @@ from typing import Literal
 import structlog
 
 from runnerscale.core.clock import Clock, format_time
+from runnerscale.core.plain_text import one_line
 from runnerscale.core.randomness import Random, hex_text
 from runnerscale.kube.builtin import EVENTS
 from runnerscale.kube.client import Client
@@ -210,10 +211,12 @@ class EventRecorder:
 
 
 def cut(message: str) -> str:
-    """The message in at most as many bytes as the API server takes, whole characters only."""
-    encoded = message.encode("utf-8", errors="replace")
+    """The message as one line of at most as many bytes as the API server takes."""
+    # Whoever reads it may be a terminal. A byte or more for each character.
+    shown = one_line(message, MESSAGE_BYTES_MAX + 1)
+    encoded = shown.encode()
     if len(encoded) <= MESSAGE_BYTES_MAX:
-        return message
+        return shown
     mark = "..."
     kept = encoded[: MESSAGE_BYTES_MAX - len(mark)]
     return kept.decode("utf-8", errors="ignore") + mark

@@ -11,16 +11,15 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
 from runnerscale.core.secret import SecretText
 from runnerscale.kube.cluster import ClusterConfig, Login
 from runnerscale.kube.errors import ConfigError
 from runnerscale.kube.exec_plugin import API_VERSIONS, ExecPlugin
 from runnerscale.kube.pem import ClientCertificate
+from runnerscale.kube.yaml_text import NotYaml, load_yaml
 
 BYTES_MAX = 4 * 1024 * 1024
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Kebab(msgspec.Struct, rename="kebab"):
@@ -122,10 +121,9 @@ def _parse(path: Path) -> _File:
     if len(text) > BYTES_MAX:
         raise ConfigError(f"kubeconfig {path} is larger than {BYTES_MAX} bytes")
     try:
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - one of the two safe loaders
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        line = getattr(getattr(error, "problem_mark", None), "line", None)
-        at = f" (line {line + 1})" if line is not None else ""
+        document = load_yaml(text)
+    except NotYaml as error:
+        at = f" (line {error.line})" if error.line else ""
         raise ConfigError(f"kubeconfig {path} is not YAML{at}") from None
     try:
         return msgspec.convert(document, _File)
@@ -203,10 +201,15 @@ def _text(path: Path, data: str, file: str, about: str) -> str:
             raise ConfigError(f"{about}-data is not base64 of a PEM text") from None
     if not file:
         return ""
-    at = path.parent / Path(file).expanduser()
+    at = path.parent / file
     try:
-        return at.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        at = path.parent / Path(file).expanduser()
+        with at.open("rb") as opened:
+            content = opened.read(BYTES_MAX + 1)
+        if len(content) > BYTES_MAX:
+            raise ConfigError(f"{about}: {at} is larger than {BYTES_MAX} bytes")
+        return content.decode("utf-8")
+    except (OSError, ValueError, RuntimeError) as error:  # no text, no such name, no such home
         why = getattr(error, "strerror", None) or "not text"
         raise ConfigError(f"{about}: cannot read {at}: {why}") from None
 

@@ -28,6 +28,8 @@ CONNECT_TIMEOUT_S = 10.0  # a host that does not answer a SYN for so long is dow
 IDLE_CONNECTION_S = 30.0  # closed by us before a server or balancer does it under a request
 LINE_BYTES_MAX = 16 * 1024 * 1024  # ten times the largest object that etcd stores
 CHUNK_BYTES = 256 * 1024
+# A page of 500 objects is a few MiB; only one of the largest Secrets would come near this.
+BODY_BYTES_MAX = 256 * 1024 * 1024
 # A peer that vanished without a word (node lost, half-open connection) is noticed after
 # KEEPALIVE_IDLE_S + KEEPALIVE_TRIES * KEEPALIVE_EVERY_S, also on a quiet watch.
 KEEPALIVE_IDLE_S = 30
@@ -196,7 +198,8 @@ class AiohttpTransport:
                 server_hostname=self._server_name,
                 proxy=self._proxy,
             ) as response:
-                return Answer(response.status, _lower(response.headers), await response.read())
+                whole = await _body(response, self.host)
+                return Answer(response.status, _lower(response.headers), whole)
 
     @asynccontextmanager
     async def stream(
@@ -273,7 +276,7 @@ class _AiohttpStream:
 
     async def read(self) -> bytes:
         with _mapped_errors(self._host):
-            return await self._response.read()
+            return await _body(self._response, self._host)
 
 
 class LineSplitter:
@@ -309,6 +312,17 @@ class LineSplitter:
             if self._bytes > self._line_bytes_max:
                 raise BadAnswer(f"a line of a watch is longer than {self._line_bytes_max} bytes")
         return [line for line in lines if line]
+
+
+async def _body(response: aiohttp.ClientResponse, host: str) -> bytes:
+    """The whole body, as long as it has an end in sight."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            response.close()
+            raise BadAnswer(f"{host}: the answer is larger than {BODY_BYTES_MAX} bytes")
+    return bytes(body)
 
 
 def _lower(headers: CIMultiDictProxy[str]) -> dict[str, str]:

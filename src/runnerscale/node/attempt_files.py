@@ -279,6 +279,9 @@ def entries(folder: Path) -> list[Path]:
 
 
 def _remove_tree(folder: Path) -> None:
+    if folder.is_symlink():
+        folder.unlink(missing_ok=True)  # what it leads to is not ours
+        return
     shutil.rmtree(folder, ignore_errors=True)
     if not folder.exists():
         return

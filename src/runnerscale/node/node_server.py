@@ -30,6 +30,7 @@ log = structlog.get_logger(__name__)
 BODY_MAX_BYTES = 64 * 1024
 FOLLOW_MAX_S = 4 * 3600.0  # a reader who went away without a word
 SHUTDOWN_S = 1.0
+DIGITS_MAX = 18
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -81,7 +82,12 @@ class NodeServer:
         app.router.add_get(path, self._guarded(self._logs, token))
         if control_token is not None:
             app.router.add_post("/faults", self._guarded(self._faults, control_token))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            auto_decompress=False,  # a body is read as it came: nothing is unpacked, ever
+            shutdown_timeout=SHUTDOWN_S,
+        )
 
     def serve(self, agent: NodeAgent) -> None:
         """From now on the questions are about this agent."""
@@ -113,7 +119,7 @@ class NodeServer:
         expected = f"Bearer {token.reveal()}".encode()
 
         async def guarded(request: web.Request) -> web.StreamResponse:
-            given = request.headers.get("Authorization", "").encode()
+            given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
             if not hmac.compare_digest(given, expected):
                 return web.Response(status=401, text="Unauthorized")
             return await handler(request)
@@ -134,8 +140,10 @@ class NodeServer:
         try:
             fault = decode_fault(msgspec.json.decode(await request.read()))
             struck = self._agent.faults.inject(fault)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             return web.json_response({"error": f"not JSON: {error}"}, status=400)
+        except web.RequestPayloadError:  # cut, or not in the pieces it promised
+            return web.json_response({"error": "the body cannot be decoded"}, status=400)
         except FaultRefused as refusal:
             return web.json_response({"error": str(refusal)}, status=400)
         return web.json_response({"struck": struck})
@@ -197,7 +205,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if not text:
         return None
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
         raise BadLogRequest(f"{name} is {text!r}, not a number of 0 or more")
     return int(text)
 

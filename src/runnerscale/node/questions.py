@@ -93,6 +93,10 @@ class Questions:
             return f"no answer within {timeout_s:.0f} s"
         except OSError as error:
             return str(error)
+        except (ValueError, OverflowError) as error:
+            # A header with a line break, a name that no resolver takes, a port out of range: of
+            # the pod's own making, and no reason to stop looking after it.
+            return f"the question cannot be put: {error}"
         return ""
 
     async def _http(self, container: Container, action: HttpGetAction) -> str:

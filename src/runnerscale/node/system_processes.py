@@ -275,7 +275,13 @@ class SystemProcesses:
             else:
                 source = self._folder.volume(spec.pod.uid, mount.volume)
             if mount.sub_path:
-                source = (source / mount.sub_path).resolve()
+                volume, source = source.resolve(), (source / mount.sub_path).resolve()
+                if not source.is_relative_to(volume):
+                    # A container that ran before may have left a link there.
+                    raise StartFailed(
+                        "CreateContainerConfigError",
+                        f'subPath {mount.sub_path!r} leads out of volume "{mount.volume}"',
+                    )
                 if not source.exists() and not mount.read_only:
                     source.mkdir(parents=True)
             if not source.exists():

@@ -13,6 +13,8 @@ from pathlib import Path
 from runnerscale.node.processes import VolumeFile
 
 DATA = "..data"
+VERSION = "..version_"
+DIGITS_MAX = 9
 
 
 def write_volume(folder: Path, files: Mapping[str, VolumeFile] | None) -> bool:
@@ -28,8 +30,7 @@ def write_volume(folder: Path, files: Mapping[str, VolumeFile] | None) -> bool:
     if current is not None and _same(current, files):
         return False
     fresh = folder / _next_name(current)
-    if fresh.exists():
-        shutil.rmtree(fresh)  # left by an agent that was killed before the swap
+    _clear(fresh)  # left by an agent that was killed before the swap
     _write(fresh, files)
     _swap(folder, fresh.name)
     _link_names(folder, files)
@@ -40,14 +41,31 @@ def write_volume(folder: Path, files: Mapping[str, VolumeFile] | None) -> bool:
 
 def _current(folder: Path) -> Path | None:
     try:
-        return folder / (folder / DATA).readlink()
+        name = str((folder / DATA).readlink())
     except OSError:
         return None
+    # What else the link says was not written here. It is not followed: what it leads to would
+    # be removed.
+    current = folder / name
+    return current if _number(name) and current.is_dir() and not current.is_symlink() else None
+
+
+def _number(name: str) -> int:
+    number = name.removeprefix(VERSION)
+    plain = number.isascii() and number.isdigit() and len(number) <= DIGITS_MAX
+    return int(number) if name.startswith(VERSION) and plain else 0
 
 
 def _next_name(current: Path | None) -> str:
-    number = int(current.name.rpartition("_")[2]) + 1 if current else 1
-    return f"..version_{number}"
+    return f"{VERSION}{_number(current.name) + 1 if current else 1}"
+
+
+def _clear(path: Path) -> None:
+    """Nothing is there any more; a link goes itself, never what it leads to."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path)
 
 
 def _same(current: Path, files: Mapping[str, VolumeFile]) -> bool:
@@ -68,8 +86,10 @@ def _write(fresh: Path, files: Mapping[str, VolumeFile]) -> None:
 
 def _swap(folder: Path, target: str) -> None:
     link = folder / "..data_new"
-    link.unlink(missing_ok=True)
+    _clear(link)
     link.symlink_to(target)
+    if not (folder / DATA).is_symlink():
+        _clear(folder / DATA)
     link.replace(folder / DATA)
 
 
@@ -77,8 +97,9 @@ def _link_names(folder: Path, files: Mapping[str, VolumeFile]) -> None:
     wanted = {os.path.normpath(name).split("/")[0] for name in files}
     for entry in folder.iterdir():
         if not entry.name.startswith("..") and entry.name not in wanted:
-            entry.unlink()
+            _clear(entry)
     for name in wanted:
         link = folder / name
-        if not link.is_symlink():
+        if not link.is_symlink() or str(link.readlink()) != f"{DATA}/{name}":
+            _clear(link)
             link.symlink_to(f"{DATA}/{name}")

@@ -6,7 +6,11 @@ Contract: github-service-and-listener 3.3, 3.4 (T80, T176).
 import re
 import ssl
 
+import structlog
+
 from runnerscale.scaleset.errors import InvalidCertificate
+
+log = structlog.get_logger(__name__)
 
 _BLOCK = re.compile(
     r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
@@ -31,6 +35,7 @@ def tls_context(*, root_ca_pem: str = "", verify: bool = True) -> ssl.SSLContext
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if not verify:
+        log.warning("GitHub's certificate is not checked", asked_by="verify_tls=False")
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

@@ -1,0 +1,1 @@
+"""What docs/security.md claims, each claim with its test."""
