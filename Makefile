@@ -56,6 +56,10 @@ conformance: $(VENV)/.dev ## the same cases that a real API server must pass
 go-client: $(VENV)/.dev ## GitHub's own Go client against the fake GitHub (needs Go)
 	@$(BIN)/python tools/go_client.py
 
+.PHONY: simulate
+simulate: $(VENV)/.dev ## the whole system on a virtual clock under faults: SEED=n with its trace, or N=100 seeds
+	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds 0 $(or $(N),100) --smaller) $(ARGS)
+
 .PHONY: coverage
 coverage: $(VENV)/.dev ## branch coverage of the rules, at least 95 %
 	rm -f .coverage .coverage.*

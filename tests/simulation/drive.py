@@ -1,0 +1,135 @@
+"""Plays a scenario: users and faults at their times, then healing, then the wait for rest."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runnerscale.app.manifests import github_secret, runner_set, set_namespace_manifests
+from runnerscale.app.versions import COMPATIBLE_VERSION
+from runnerscale.fake_github import jobs
+from runnerscale.fake_github.model import JobRequest
+from tests.simulation.faults import FAULTS
+from tests.simulation.invariants import Breach
+from tests.simulation.parts import GITHUB_URL
+from tests.simulation.runner import SECONDS
+from tests.simulation.scenario import PlannedFault, PlannedJob, Scenario
+from tests.simulation.settlement import missing
+from tests.simulation.trace import Trace
+from tests.simulation.world import World
+
+NAMESPACE = "demo"
+CONFIG_URL = f"{GITHUB_URL}/demo-org/demo"
+SETTLE_MAX_S = 3_600.0  # the longest pause of any backoff is ten minutes
+QUIET_S = 30.0  # rest means: nothing missing for so long
+LOOK_EVERY_S = 5.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a scenario ended."""
+
+    seed: int
+    trace: Trace
+    breaches: list[Breach] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    fired: list[str] = field(default_factory=list)
+    steps: int = 0
+    virtual_s: float = 0.0
+    settled_after_s: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything did not hold."""
+        return bool(self.breaches or self.missing)
+
+    def report(self) -> str:
+        """For people: what, the last lines, how to repeat it."""
+        if not self.failed:
+            return (
+                f"seed {self.seed}: all held; {self.steps} steps, {self.virtual_s:.0f} virtual s, "
+                f"at rest {self.settled_after_s:.0f} s after the last fault, {self.trace.digest}"
+            )
+        wrong = [str(b) for b in self.breaches[:5]] + self.missing[:8]
+        lines = [
+            f"seed {self.seed} FAILED:",
+            *(f"  {w}" for w in wrong),
+            f"  faults: {dict(Counter(self.fired))}",
+            f"  repeat: make simulate SEED={self.seed}",
+        ]
+        return "\n".join(lines)
+
+
+async def play(scenario: Scenario, folder: Path) -> Outcome:
+    """The whole history."""
+    world = World(scenario.seed, folder)
+    outcome = Outcome(scenario.seed, world.trace)
+    await world.start()
+    _prepare(world, scenario)
+    began_s = world.clock.monotonic_s()
+    loop = asyncio.get_running_loop()
+    acts = [loop.create_task(_queue(world, job, began_s)) for job in scenario.jobs]
+    acts += [loop.create_task(_strike(world, f, began_s, outcome)) for f in scenario.faults]
+    for act in acts:
+        await act
+    world.heal()
+    healed_s = world.clock.monotonic_s()
+    await _come_to_rest(world, outcome, healed_s)
+    outcome.breaches = world.judge.breaches
+    outcome.steps = world.trace.count
+    outcome.virtual_s = world.clock.monotonic_s()
+    return outcome
+
+
+def _prepare(world: World, scenario: Scenario) -> None:
+    for manifest in set_namespace_manifests(NAMESPACE):
+        world.put(manifest)
+    world.put(github_secret(NAMESPACE, "a-token-of-the-simulation"))
+    for each in scenario.sets:
+        world.put(
+            runner_set(
+                NAMESPACE,
+                each.name,
+                config_url=CONFIG_URL,
+                min_runners=each.min_runners,
+                max_runners=each.max_runners,
+                version=COMPATIBLE_VERSION,
+            )
+        )
+
+
+async def _queue(world: World, job: PlannedJob, began_s: float) -> None:
+    await world.clock.sleep(began_s + job.at_s - world.clock.monotonic_s())
+    request = JobRequest(
+        display_name=f"job of {job.set_name}",
+        labels=(job.set_name,),
+        steps=(),
+        env=((SECONDS, repr(job.seconds)),),
+        owner="demo-org",
+        repository="demo",
+    )
+    queued = world.hub.run(jobs.queue_job, request)
+    world.note("user", f"queues job {queued.number} on {job.set_name}")
+
+
+async def _strike(world: World, fault: PlannedFault, began_s: float, outcome: Outcome) -> None:
+    await world.clock.sleep(began_s + fault.at_s - world.clock.monotonic_s())
+    outcome.fired.append(fault.kind)
+    world.note("fault", f"{fault.kind} for {fault.seconds:.1f} s")
+    await FAULTS[fault.kind](world, fault)
+
+
+async def _come_to_rest(world: World, outcome: Outcome, healed_s: float) -> None:
+    quiet_since_s: float | None = None
+    while world.clock.monotonic_s() - healed_s < SETTLE_MAX_S:
+        await world.clock.sleep(LOOK_EVERY_S)
+        now_s = world.clock.monotonic_s()
+        assert world.api is not None
+        outcome.missing = missing(world.api, world.github.state)
+        if outcome.missing:
+            quiet_since_s = None
+        elif quiet_since_s is None:
+            quiet_since_s = now_s
+        elif now_s - quiet_since_s >= QUIET_S:
+            outcome.settled_after_s = quiet_since_s - healed_s
+            return

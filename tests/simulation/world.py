@@ -1,0 +1,295 @@
+"""The whole system in one event loop, on virtual time, under one seed.
+
+`World` starts every part, and can kill and start again each of them. What users do is
+`users.py`, what goes wrong `faults.py`, what must hold `invariants.py`.
+"""
+
+import contextvars
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from runnerscale.api import crds
+from runnerscale.apiserver.authentication import Identity
+from runnerscale.apiserver.deletion import DeleteOptions
+from runnerscale.apiserver.handler import Served
+from runnerscale.apiserver.operations import SYSTEM, Caller
+from runnerscale.apiserver.rbac import User
+from runnerscale.apiserver.record import Json
+from runnerscale.apiserver.server import ApiServer
+from runnerscale.apiserver.store import Store
+from runnerscale.app.api_server import ADMIN, CONTROLLER, NODE
+from runnerscale.app.manifests import (
+    CONTROLLER_ACCOUNT,
+    CONTROLLER_IMAGE,
+    NODE_ACCOUNT,
+    RUNNER_IMAGE,
+    SYSTEM_NAMESPACE,
+    Manifest,
+    system_manifests,
+)
+from runnerscale.core.clock import LoopClock
+from runnerscale.core.randomness import Random, seeded
+from runnerscale.core.secret import SecretText
+from runnerscale.fake_github.options import Options
+from runnerscale.fake_github.server import FakeGitHub
+from runnerscale.kube.cluster import Login
+from runnerscale.node.agent import NodeAgent
+from runnerscale.node.config import ImageRule, NodeConfig
+from runnerscale.node.parts import Telemetry
+from tests.simulation.disk import Disk
+from tests.simulation.invariants import Judge
+from tests.simulation.loop import COMPONENT, Component
+from tests.simulation.machine import Machine
+from tests.simulation.network import Network, VirtualServer
+from tests.simulation.parts import (
+    API_PORT,
+    GITHUB_PORT,
+    GITHUB_URL,
+    TOKENS,
+    ControllerProcess,
+    ListenerProgram,
+    kube_client,
+    start,
+)
+from tests.simulation.runner import RunnerProgram
+from tests.simulation.settlement import objects
+from tests.simulation.trace import Trace
+from tests.simulation.writes import Write, Writes
+from tests.unit.node.world import NoNetwork
+
+EPOCH_S = 1_800_000_000.0
+PERSON = Caller(User("a-person", ("system:masters",)))
+SIGNING_KEY = SecretText("k" * 40)
+NODE_CONFIG = NodeConfig(
+    images=(
+        ImageRule(pattern=CONTROLLER_IMAGE, entrypoint=("controller",)),
+        ImageRule(
+            pattern=RUNNER_IMAGE,
+            entrypoint=("runner",),
+            commands={"/home/runner/run.sh": ("runner",)},
+        ),
+    ),
+    commands={"/ghalistener": ("listener",)},
+    pods_max=500,
+    api_host="127.0.0.1",
+    api_port=API_PORT,
+)
+
+
+def account(name: str) -> str:
+    """The user name of a service account of the system namespace."""
+    return f"system:serviceaccount:{SYSTEM_NAMESPACE}:{name}"
+
+
+IDENTITIES = (
+    Identity(ADMIN, TOKENS[ADMIN], ("system:masters",)),
+    Identity(account(CONTROLLER_ACCOUNT), TOKENS[CONTROLLER]),
+    Identity(account(NODE_ACCOUNT), TOKENS[NODE]),
+)
+
+
+class World:
+    """All parts. Make it inside the running `SimulationLoop`."""
+
+    def __init__(self, seed: int, folder: Path, *, github: Options | None = None) -> None:
+        self.seed = seed
+        self._seeds = seeded(seed)
+        self.clock = LoopClock(EPOCH_S)
+        self.network = Network(self.draws())
+        self.github_component = Component("github")
+        self.github = FakeGitHub(
+            github or Options(session_life_s=20.0, requeue_delays_s=(10.0,) * 50),
+            clock=self.clock,
+            random=self.draws(),
+        )
+        self.hub = self.github.hub
+        self.hub.base_url = GITHUB_URL
+        self.disk = Disk()
+        self.listener_program = ListenerProgram(self.network, clock=self.clock, random=self.draws())
+        self.runner_program = RunnerProgram(self.hub, clock=self.clock, random=self.draws())
+        self.machine = Machine(
+            self.clock,
+            folder,
+            {"listener": self.listener_program, "runner": self.runner_program},
+        )
+        self.api: ApiServer | None = None
+        self.api_component: Component | None = None
+        self.controllers: list[ControllerProcess] = []
+        self.nodes: list[Component] = []
+        self.dead: list[Component] = []
+        self._generation = 0
+        self.trace = Trace()
+        self.judge = Judge(self.github.state, self.clock.monotonic_s, self._container_runs)
+
+    def draws(self) -> Random:
+        """A generator of its own for one part, so that parts do not shift each other's draws."""
+        return seeded(self._seeds.getrandbits(64))
+
+    # -- the parts ---------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Everything, on an empty cluster with the rights that it needs."""
+        await self._serve_github()
+        await self.start_api()
+        for manifest in system_manifests():
+            self.put(manifest)
+        self.start_node()
+        self.start_controller()
+
+    async def _serve_github(self) -> None:
+        server = VirtualServer(self.github.app, self.github_component, GITHUB_PORT)
+        await start(self.github_component, server.start())
+
+    async def start_api(self) -> None:
+        """An API server on what is on disk."""
+        component = self._component("api-server")
+        self.api = ApiServer(
+            Store(self.disk),
+            clock=self.clock,
+            random=self.draws(),
+            crds=CRDS,
+            identities=IDENTITIES,
+            signing_key=SIGNING_KEY,
+            root_ca="the authority of this world",
+            observer=self._served,
+        )
+        Writes(self.api, self._written)
+        self.api_component = component
+        await start(component, VirtualServer(self.api.app, component, API_PORT).start())
+
+    def _served(self, served: Served) -> None:
+        if served.code >= 400:
+            asked = served.request
+            self.note(served.user, f"{asked.verb} {asked.plural} {asked.name}: {served.code}")
+
+    def _written(self, write: Write) -> None:
+        self.note(write.by.rpartition(":")[2], str(write))
+        self.judge.hear(write)
+
+    def note(self, who: str, what: str) -> None:
+        """A line of the trace."""
+        self.trace.add(self.clock.monotonic_s(), who, what)
+
+    def _container_runs(self, pod: str) -> bool:
+        """Of the pod with that uid, or `name:` and its name."""
+        name = pod.removeprefix("name:")
+        return any(
+            process.exit is None and name in (process.spec.pod.uid, process.spec.pod.name)
+            for process in self.machine.started
+        )
+
+    async def restart_api(self, *, after_s: float) -> None:
+        """kill -9 of the API server, and a new one on the same disk."""
+        assert self.api_component is not None
+        self.bury(self.api_component)
+        await self.clock.sleep(after_s)
+        await self.start_api()
+
+    def start_controller(self) -> ControllerProcess:
+        """A manager of its own."""
+        name = f"controller-{self._next()}"
+        context = contextvars.copy_context()
+        context.run(COMPONENT.set, None)
+        process = ControllerProcess(name, self.network, clock=self.clock, random=self.draws())
+        self.controllers.append(process)
+        process.start()
+        return process
+
+    def kill_controller(self, process: ControllerProcess) -> None:
+        """kill -9."""
+        self.controllers.remove(process)
+        self.bury(process.component)
+
+    def start_node(self) -> Component:
+        """A node agent on the machine."""
+        component = self._component("node")
+        random = self.draws()
+        client = kube_client(
+            component, self.network, Login(token=TOKENS[NODE]), clock=self.clock, random=random
+        )
+        agent = NodeAgent(
+            client,
+            config=NODE_CONFIG,
+            processes=self.machine,
+            network=NoNetwork(),
+            clock=self.clock,
+            random=random,
+            telemetry=Telemetry.of(CollectorRegistry()),
+            environ={},
+        )
+        self.network.plug(component)
+        self.nodes.append(component)
+        start(component, agent.run())
+        return component
+
+    def kill_node(self, component: Component) -> None:
+        """kill -9 of the agent; containers go on."""
+        self.nodes.remove(component)
+        self.bury(component)
+
+    def bury(self, component: Component) -> None:
+        """Kill it and remember it until the end of the world."""
+        component.kill()
+        self.dead.append(component)
+
+    def _component(self, kind: str) -> Component:
+        return Component(f"{kind}-{self._next()}")
+
+    def _next(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    # -- looking and touching ------------------------------------------------------------------
+
+    def put(self, manifest: Manifest) -> None:
+        """Create an object as the administrator, at once."""
+        assert self.api is not None
+        resource = manifest.resource
+        kind = self.api.registry.of_resource(f"{resource.plural}.{resource.group}".rstrip("."))
+        assert kind is not None, resource
+        self.api.operations.create(kind, manifest.namespace, dict(manifest.body), SYSTEM)
+
+    def objects(self, resource: str) -> list[Json]:
+        """All objects of a resource."""
+        assert self.api is not None
+        return objects(self.api, resource)
+
+    def delete(self, resource: str, namespace: str, name: str) -> None:
+        """As an administrator with kubectl."""
+        assert self.api is not None
+        kind = self.api.registry.of_resource(resource)
+        assert kind is not None
+        record = self.api.operations.get(kind, namespace, name)
+        self.api.deletion.delete(kind, record, DeleteOptions(), PERSON)
+
+    def edit_spec(self, obj: Json, **fields: object) -> None:
+        """As an administrator with kubectl."""
+        assert self.api is not None
+        kind = self.api.registry.of_reference(obj["apiVersion"], obj["kind"])
+        assert kind is not None
+        meta = obj["metadata"]
+
+        def edited(present: Json) -> Json:
+            return {**present, "spec": {**present["spec"], **fields}}
+
+        self.api.operations.patch(kind, meta["namespace"], meta["name"], edited, PERSON)
+
+    def heal(self) -> None:
+        """Nothing breaks any more, and every part runs."""
+        self.note("fault", "everything is healed")
+        assert self.api is not None
+        self.api.faults.clear()
+        self.hub.faults.clear()
+        self.network.mend_all()
+        self.machine.refuse = lambda _spec: None
+        self.runner_program.crash_rate = 0.0
+        for process in [c for c in self.controllers if c.component.dead]:
+            self.kill_controller(process)
+        if not self.controllers:
+            self.start_controller()
+        if not self.nodes:
+            self.start_node()
+
+
+CRDS = crds.crd_documents()

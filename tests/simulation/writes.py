@@ -1,0 +1,88 @@
+"""Who wrote what: every change of the API server's store with the user who made it.
+
+The judges need both the object before and after, and the writer; the server's own audit knows
+requests, not objects. So the operations of the embedded server are wrapped: while one runs,
+the changes it makes are its caller's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from runnerscale.apiserver.change_log import Change, ChangeType
+from runnerscale.apiserver.record import Json, decode_object
+from runnerscale.apiserver.server import ApiServer
+
+NOBODY = "the server itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One stored change. `before` None: created; `after` None: gone for good."""
+
+    by: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+    before: Json | None
+    after: Json | None
+
+    @property
+    def begins_deletion(self) -> bool:
+        """Whether this is the write that decides that the object goes."""
+        was = self.before is None or bool(self.before["metadata"].get("deletionTimestamp"))
+        return not was and (
+            self.after is None or bool(self.after["metadata"].get("deletionTimestamp"))
+        )
+
+    def __str__(self) -> str:
+        verb = "create" if self.before is None else "remove" if self.after is None else "update"
+        if self.after is not None and self.begins_deletion:
+            verb = "delete"
+        return f"{verb} {self.resource} {self.namespace}/{self.name}"
+
+
+class Writes:
+    """Hands every write of one API server to the listeners."""
+
+    def __init__(self, server: ApiServer, hear: Callable[[Write], None]) -> None:
+        self._by = NOBODY
+        self._hear = hear
+        operations: Any = server.operations
+        for name in ("create", "patch", "replace"):
+            setattr(operations, name, self._wrapped(getattr(operations, name)))
+        deletion: Any = server.deletion
+        deletion.delete = self._wrapped(deletion.delete)
+        server.store.on_change(self._changed)
+
+    def _wrapped(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(*arguments: Any, **named: Any) -> Any:
+            caller = next((a for a in (*arguments, *named.values()) if hasattr(a, "user")), None)
+            before = self._by
+            if caller is not None and before == NOBODY:
+                self._by = caller.user.name
+            try:
+                return method(*arguments, **named)
+            finally:
+                self._by = before
+
+        return call
+
+    def _changed(self, change: Change) -> None:
+        resource, namespace, name = change.record.key
+        gone = change.type is ChangeType.DELETED
+        before = change.before or (change.record if gone else None)
+        self._hear(
+            Write(
+                by=self._by,
+                resource=resource,
+                namespace=namespace,
+                name=name,
+                uid=change.record.uid,
+                before=None if before is None else decode_object(before.data),
+                after=None if gone else decode_object(change.record.data),
+            )
+        )
