@@ -34,7 +34,7 @@ from runnerscale.listener.teller import Teller
 from runnerscale.listener.wanted_writer import WantedWriter
 from runnerscale.scaleset.errors import ScaleSetError, Unavailable
 from runnerscale.scaleset.interface import ScaleSetApi, SessionApi
-from runnerscale.scaleset.model import Message
+from runnerscale.scaleset.model import Message, Statistics
 
 log = structlog.get_logger(__name__)
 R = TypeVar("R")
@@ -107,6 +107,7 @@ class Listener:
         self._wake = asyncio.Event()  # something changed that a pause waits for
         self._situation = Situation(since_s=clock.now_s())
         self._last_success_s: float | None = None
+        self._opening = Statistics()  # what the session said when it was opened or renewed
 
     def _wire_jobs(self, kube_client: Client) -> None:
         """What stores jobs that started, tries again what failed, and gives both their order."""
@@ -221,8 +222,8 @@ class Listener:
         now_s = self._clock.now_s()
         self._say(states.after_opening(self._situation, now_s=now_s), quiet=True)  # told below
         self._last_success_s = self._clock.monotonic_s()
-        self._effects.learn(session.statistics)
-        assigned = session.statistics.assigned_jobs
+        self._learn(session)
+        assigned = session.opening.assigned_jobs
         log.info("session held", component="listener", totalAssignedJobs=assigned)
         self._effects.want()
         # The first number is out before the first poll, unless the API server is in trouble.
@@ -234,6 +235,8 @@ class Listener:
                 self._tell_renewed()
             try:
                 message = await self._poll(session, cursor)
+                if session.opening is not self._opening:  # renewed since; a message is later
+                    self._learn(session)
                 if message is None:
                     await self._passed_empty(session)
                     continue
@@ -255,6 +258,10 @@ class Listener:
         )
         self._teller.happened(Reason.SESSION_LOST, "the session was lost and opened anew")
 
+    def _learn(self, session: SessionApi) -> None:
+        self._opening = session.opening
+        self._effects.learn(session.opening)
+
     async def _poll(self, session: SessionApi, cursor: int) -> Message | None:
         log.debug("polling", component="listener", lastMessageID=cursor)
         began_s = self._clock.monotonic_s()
@@ -270,8 +277,6 @@ class Listener:
         return message
 
     async def _passed_empty(self, session: SessionApi) -> None:
-        if session.statistics != self._effects.statistics:  # one that was renewed knows more
-            self._effects.learn(session.statistics)
         self._effects.want(passed_empty=True)
         lost = await self._effects.claim(session, max_runners=self._config.bounds.max_runners)
         if lost is not None:

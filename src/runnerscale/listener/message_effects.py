@@ -31,6 +31,9 @@ log = structlog.get_logger(__name__)
 ELEMENT_BOUND_S = 30.0  # for storing what one message says (design section 5)
 RUNNERS_AT_ONCE_MAX = 32
 POISON_TRIES_MAX = 3  # a message that makes our own code fail
+# How long jobs in a message's body count beside statistics that do not know them. By then the
+# service has given each to a runner or taken it back, and has said so with another message.
+BODY_COUNTS_S = 600.0
 
 
 class MessageEffects:
@@ -55,6 +58,8 @@ class MessageEffects:
         self._metrics = metrics
         self._statistics = Statistics()
         self._assigned = 0
+        self._learned_id = 0  # of the newest message that told us numbers
+        self._learned_s = 0.0
         self._offers = Offers()
         self._seen = SeenMessages()
 
@@ -75,6 +80,9 @@ class MessageEffects:
 
     def want(self, *, passed_empty: bool = False) -> None:
         """Ask for as many runners as the jobs that are known need."""
+        quiet_s = self._clock.monotonic_s() - self._learned_s
+        if passed_empty and quiet_s > BODY_COUNTS_S:
+            self._assigned = self._statistics.assigned_jobs
         self._wanted.want(self._assigned, passed_empty=passed_empty)
 
     async def take(self, session: SessionApi, message: Message, *, max_runners: int) -> None:
@@ -108,8 +116,7 @@ class MessageEffects:
 
     async def _handle(self, session: SessionApi, message: Message, max_runners: int) -> None:
         deadline = Deadline.after(self._clock, ELEMENT_BOUND_S)
-        self.learn(message.statistics or session.statistics)
-        self._assigned = scaler.assigned_jobs(self._statistics.assigned_jobs, message.events)
+        self._learn_from(message)
         self._offers = available_jobs.heard(self._offers, message.events, self._statistics)
         started = [e for e in message.events if e.kind is JobEventKind.STARTED]
         completed = [e for e in message.events if e.kind is JobEventKind.COMPLETED]
@@ -128,6 +135,20 @@ class MessageEffects:
             self.want()
         await self._wanted.wait_told(deadline.left_s())
         self._count(message)
+
+    def _learn_from(self, message: Message) -> None:
+        """The numbers of a message, if none newer are known.
+
+        Ids only grow, also across sessions (contract 2.15). One that comes again, as its
+        acknowledgement was lost, speaks of a time before the session that was opened since:
+        its jobs would be wanted for ever where no message follows.
+        """
+        if message.id <= self._learned_id:
+            return
+        self._learned_id = message.id
+        self._learned_s = self._clock.monotonic_s()
+        self.learn(message.statistics or self._statistics)
+        self._assigned = scaler.assigned_jobs(self._statistics.assigned_jobs, message.events)
 
     def _quarantine(self, message: Message) -> None:
         for text in message.quarantined if self._seen.is_new(message.id) else ():

@@ -31,6 +31,11 @@ class SessionApi(AbstractAsyncContextManager["SessionApi"], Protocol):
         ...
 
     @property
+    def opening(self) -> Statistics:
+        """Of the last session object: another one each time it is opened or renewed."""
+        ...
+
+    @property
     def generation(self) -> int:
         """Which session this is: 1, and one more each time it was re-created in place."""
         ...

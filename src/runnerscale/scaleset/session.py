@@ -67,7 +67,7 @@ class MessageSession:
         self._owner_name = owner_name
         self._path = f"{requests.SCALE_SETS}/{scale_set_id}/sessions"
         self._session: Session | None = None
-        self._statistics = Statistics()
+        self._statistics = self._opening = Statistics()
         self._generation = 0
         self._lost_id = ""
         self._cursor_max: int | None = None  # after a re-creation: the last id it delivered
@@ -96,6 +96,15 @@ class MessageSession:
     def statistics(self) -> Statistics:
         """Of the last session object or envelope. Never waits."""
         return self._statistics
+
+    @property
+    def opening(self) -> Statistics:
+        """Of the last session object: when it was opened, renewed, opened anew.
+
+        Another object each time. It is never older than what was known, which an envelope that
+        is delivered once more can be. Never waits.
+        """
+        return self._opening
 
     @property
     def session_id(self) -> str:
@@ -319,7 +328,8 @@ class MessageSession:
                 else:
                     if self._session is used:  # and not closed meanwhile
                         self._session = fresh
-                        self._statistics = fresh.statistics or self._statistics
+                        if fresh.statistics is not None:
+                            self._statistics = self._opening = fresh.statistics
         self._require_open()
         return await self._current(deadline)
 
@@ -338,7 +348,7 @@ class MessageSession:
             self._cursor_max = 0
         self._lost_id, self._push_mode = "", False
         self._session = session
-        self._statistics = session.statistics or Statistics()
+        self._statistics = self._opening = session.statistics or Statistics()
         log.debug(
             "session opened",
             scale_set_id=self._scale_set_id,

@@ -137,6 +137,10 @@ class FakeSession:
     close_error: Exception | None = None
     close_takes_s: float = 0.0
 
+    @property
+    def opening(self) -> Statistics:
+        return self.statistics
+
     async def __aenter__(self) -> "FakeSession":
         self.log.append(("open", None))
         return self
@@ -152,8 +156,6 @@ class FakeSession:
             return None
         if isinstance(reply, ScaleSetError):
             raise reply
-        if reply is not None and reply.statistics is not None:
-            self.statistics = reply.statistics
         return reply
 
     async def acknowledge(self, message_id: int) -> None:
