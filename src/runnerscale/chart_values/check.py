@@ -68,12 +68,8 @@ def check(
     told = charts().get(chart) or guess(together.values)
     found = list(together.findings)
     if told is None:
-        what = "neither chart has any of these values" if together.values else "no value is given"
         first = Place(files[0][0] if files else "values", 1)
-        nothing = Finding(
-            (), what, "Say which is meant with --chart controller or --chart scale-set"
-        )
-        return Report("", _sorted([*found, (nothing, first)]))
+        return Report("", _sorted([*found, (_nobody_knows(together.values), first)]))
     findings = findings_in(told, together.values, release=release, namespace=namespace)
     found += [(f, place_of(f.path, together.places) or Place("values", 1)) for f in findings]
     return Report(told.short, _sorted(found))
@@ -99,6 +95,22 @@ def findings_in(
 def _touches(one: ValuePath, other: ValuePath) -> bool:
     shared = min(len(one), len(other))
     return shared > 0 and one[:shared] == other[:shared]
+
+
+def _nobody_knows(values: Mapping[str, Any]) -> Finding:
+    """Why it cannot be told which chart is meant."""
+    remedy = "Say which is meant with --chart controller or --chart scale-set"
+    known = [set(chart.children(chart.schema)).intersection(values) for chart in charts().values()]
+    if not values:
+        what = "no value is given"
+    elif not any(known):
+        what = "neither chart has any of these values"
+    elif all(any(key not in other for other in known for key in mine) for mine in known):
+        what = "these are values of both charts together, and each chart has its own files"
+        remedy = "Check each chart's files in a call of its own"
+    else:
+        what = "both charts have these values"
+    return Finding((), what, remedy)
 
 
 def guess(values: Mapping[str, Any]) -> Chart | None:

@@ -38,11 +38,13 @@ def check(seen: Snapshot) -> Report:
 
 def _verdict(seen: Snapshot, blocked: int) -> tuple[int, str]:
     sets = len(seen.of(RUNNER_SETS))
+    what = "1 runner set" if sets == 1 else f"{sets} runner sets"
     if blocked:
-        return BLOCKED, f"{blocked} things stand in the way of {sets} runner sets"
+        things = "1 thing stands" if blocked == 1 else f"{blocked} things stand"
+        return BLOCKED, f"{things} in the way of {what}"
     if any(what in seen.unseen for what in ESSENTIAL):
         return BLIND, "too little could be seen to say whether something stands in the way"
-    return FREE, f"nothing stands in the way of taking over {sets} runner sets"
+    return FREE, f"nothing stands in the way of taking over {what}"
 
 
 def _unseen(seen: Snapshot) -> tuple[str, ...]:

@@ -84,11 +84,17 @@ def test_the_chart_is_told_from_the_keys() -> None:
     assert guess({"labels": {}}) is None  # both charts have it
     assert guess({}) is None
     assert guess({"flags": {}, "template": {}}) is None
-    assert lines(b"labels: {a: b}\n") == [
-        "1.yaml:1: neither chart has any of these values. "
-        "Say which is meant with --chart controller or --chart scale-set."
+
+
+def test_a_chart_that_cannot_be_told_is_said_with_the_reason() -> None:
+    which = "Say which is meant with --chart controller or --chart scale-set."
+    assert lines(b"some: thing\n") == [f"1.yaml:1: neither chart has any of these values. {which}"]
+    assert lines(b"labels: {a: b}\n") == [f"1.yaml:1: both charts have these values. {which}"]
+    assert lines(b"# nothing\n") == [f"1.yaml:1: no value is given. {which}"]
+    assert lines(b"flags: {}\n", b"template: {}\n") == [
+        "1.yaml:1: these are values of both charts together, and each chart has its own files. "
+        "Check each chart's files in a call of its own."
     ]
-    assert "no value is given" in lines(b"# nothing\n")[0]
 
 
 def test_a_value_of_the_other_chart_is_named_so() -> None:

@@ -124,7 +124,7 @@ def test_a_healthy_installation_is_told_in_sentences_and_only_looked_at(
     server = Server()
     assert checked(server, kubeconfig) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[-1] == "Nothing stands in the way of taking over 1 runner sets."
+    assert out.splitlines()[-1] == "Nothing stands in the way of taking over 1 runner set."
     assert "changes: AutoscalingRunnerSet arc-runners/set: its listener" in out
     assert {verb for verb, _ in server.asked} == {"GET"}
     runners = [path for _, path in server.asked if path == f"{GHA}/ephemeralrunners"]

@@ -92,7 +92,7 @@ def said(seen: Snapshot, topic: str) -> str:
 def test_a_healthy_installation_of_arcs_can_be_taken_over() -> None:
     report = check(installation())
     assert report.exit_code == FREE
-    assert report.summary == "nothing stands in the way of taking over 1 runner sets"
+    assert report.summary == "nothing stands in the way of taking over 1 runner set"
     assert topics(report, Weight.CHANGES) == ["listener-restart", "image"]
     assert topics(report, Weight.NOTE) == ["adopted", "events"]
     assert report.unseen == ()
@@ -102,7 +102,7 @@ def test_what_stands_in_the_way_comes_first_and_makes_the_exit_code() -> None:
     report = check(installation(**{RUNNER_SETS: [runner_set(minRunners=5, maxRunners=2)]}))
     assert report.exit_code == BLOCKED
     assert topics(report)[0] == "limits"
-    assert report.summary == "1 things stand in the way of 1 runner sets"
+    assert report.summary == "1 thing stands in the way of 1 runner set"
 
 
 def test_who_could_not_see_enough_says_so_instead_of_calling_it_fine() -> None:
