@@ -408,8 +408,12 @@ async def test_without_mounts_a_container_has_a_fresh_folder_of_its_own(machine:
 
 
 async def test_the_signals_of_a_container_are_those_of_a_fresh_process(machine: Make) -> None:
-    # Python ignores SIGPIPE; a shell pipeline in a job must not inherit that.
-    _, said = await run(machine(), "grep SigIgn /proc/self/status; yes | head -1")
+    # Python ignores SIGPIPE, `nohup` SIGHUP; a shell pipeline in a job must not inherit that.
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        _, said = await run(machine(), "grep SigIgn /proc/self/status; yes | head -1")
+    finally:
+        signal.signal(signal.SIGHUP, before)
     ignored, line = said.splitlines()
     # 32 and 33 are the C library's own; who started the tests may have them ignored for good.
     reserved = (1 << 31) | (1 << 32)

@@ -33,7 +33,8 @@ CHUNK_BYTES = 64 * 1024
 CLEANUP_S = 5.0  # to end what a container left behind
 DRAIN_S = 1.0  # for the last lines of its log
 NOT_STARTED = 128
-SIGNALS_RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD, signal.SIGTERM)
+# All of them: what the agent was started with ignored (`nohup`) is not for containers.
+SIGNALS_RESET = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 Json = dict[str, Any]
 
