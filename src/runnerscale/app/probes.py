@@ -4,6 +4,7 @@
 if not, the body says why.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -19,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from runnerscale.app.problem import UsageProblem
+from runnerscale.core.few_connections import FewConnections
 
 log = structlog.get_logger(__name__)
 
@@ -99,12 +101,15 @@ class SideServer:
         self._host, self._port = split_address(address, flag)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         self._flag = flag
+        self._socket: asyncio.Server | None = None
 
     async def __aenter__(self) -> "SideServer":
         await self._runner.setup()
+        assert self._runner.server is not None
+        door = FewConnections(self._runner.server)
         host = self._host or None
         try:
-            await web.TCPSite(self._runner, host, self._port).start()
+            self._socket = await asyncio.get_running_loop().create_server(door, host, self._port)
         except OSError as error:
             # Losing the metrics must not lose the work (contract W31).
             log.error(
@@ -119,8 +124,10 @@ class SideServer:
     @property
     def port(self) -> int:
         """The port in use; 0 when nothing is served."""
-        addresses = self._runner.addresses
-        return int(addresses[0][1]) if addresses else 0
+        sockets = self._socket.sockets if self._socket else ()
+        return int(sockets[0].getsockname()[1]) if sockets else 0
 
     async def __aexit__(self, *_: object) -> None:
+        if self._socket is not None:
+            self._socket.close()
         await self._runner.cleanup()

@@ -8,6 +8,7 @@ What is in the metrics: `metrics.py`.
 Contract: github-service-and-listener 7.1.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
+from runnerscale.core.few_connections import FewConnections
 from runnerscale.core.randomness import Random
 
 log = structlog.get_logger(__name__)
@@ -86,14 +88,21 @@ class MetricsServer:
             return
         attempt = 0
         while True:
-            runner = web.AppRunner(self.application(), access_log=None, handle_signals=False)
+            runner = web.AppRunner(
+                self.application(), access_log=None, handle_signals=False, shutdown_timeout=1.0
+            )
             try:
                 await runner.setup()
-                site = web.TCPSite(runner, host or None, port, shutdown_timeout=1.0)
-                await site.start()
-                self.port = _bound_port(runner)
-                log.info("metrics are served", component="metrics exporter", port=self.port)
-                await self._for_ever()
+                assert runner.server is not None
+                door = FewConnections(runner.server)
+                loop = asyncio.get_running_loop()
+                bound = await loop.create_server(door, host or None, port)
+                try:
+                    self.port = int(bound.sockets[0].getsockname()[1])
+                    log.info("metrics are served", component="metrics exporter", port=self.port)
+                    await self._for_ever()
+                finally:
+                    bound.close()
             except OSError as error:
                 delay_s = BIND_BACKOFF.delay_s(attempt, self._random)
                 attempt += 1
@@ -155,10 +164,3 @@ class _One(Collector):
 
     def collect(self) -> list[CounterMetricFamily]:
         return [self._family]
-
-
-def _bound_port(runner: web.AppRunner) -> int:
-    for address in runner.addresses:
-        if isinstance(address, tuple):
-            return int(address[1])
-    return 0
