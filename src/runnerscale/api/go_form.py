@@ -52,6 +52,8 @@ QUANTITIES = frozenset({"sizeLimit", "divisor"})
 # What the schema of the kinds fills in; one that is stored may be older than the schema.
 DEFAULTS = {"protocol": "TCP"}
 
+CHARS_MAX = 64  # of a quantity; a longer text is none
+SUFFIX_CHARS_MAX = 4  # e-99 to e+99
 _QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]*)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?")
 _POWERS = {letter: power for power, letter in enumerate("kMGTPE", 1)}
 _SMALL = {"n": -9, "u": -6, "m": -3}
@@ -80,13 +82,13 @@ def same_in_go(one: Any, other: Any) -> bool:
 def quantity(value: Any) -> str:
     """A quantity in one spelling; what is none, as it is."""
     text = str(value).strip()
-    found = _QUANTITY.fullmatch(text)
+    found = _QUANTITY.fullmatch(text) if len(text) <= CHARS_MAX else None
     try:
         number = Decimal(found[1]) if found else None
     except InvalidOperation:
         return text
-    if found is None or number is None:
-        return text
+    if found is None or number is None or len(found[2] or "") > SUFFIX_CHARS_MAX:
+        return text  # written out, an exponent of nine digits would be a gigabyte
     return f"{(number * _factor(found[2] or '')).normalize():f}"
 
 

@@ -20,6 +20,7 @@ def fits(build: str, label: str) -> bool:
     return ours is not None and ours == theirs
 
 
-def _parse(text: str) -> tuple[int, int] | None:
+def _parse(text: str) -> tuple[str, str] | None:
     match = VERSION.fullmatch(text)
-    return (int(match[1]), int(match[2] or 0)) if match else None
+    # As text: no number begins with a zero here, and one may be longer than Python reads.
+    return (match[1], match[2] or "0") if match else None

@@ -122,7 +122,7 @@ def label_key(value: str) -> list[str]:
 
 def label_value(value: str) -> list[str]:
     """Values of labels."""
-    errors = [_max_bytes(63)] if len(value.encode()) > 63 else []
+    errors = [_max_bytes(63)] if len(value.encode(errors="surrogateescape")) > 63 else []
     if not _VALUE.fullmatch(value):
         message = (
             "a valid label must be an empty string or consist of alphanumeric characters, '-',"
@@ -182,15 +182,19 @@ _SUFFIX = {
     "Pi": Decimal(2**50),
     "Ei": Decimal(2**60),
 }
+QUANTITY_CHARS_MAX = 64
+EXPONENT_CHARS_MAX = 4  # e-99 to e+99: more than there is of anything
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))((?:[numkMGTPE]|[KMGTPE]i)?|[eE][+-]?\d+)")
 
 
 def parse_quantity(text: object) -> Decimal | None:
     """The number a quantity means (`500m`, `1Gi`, `2`); None: it is no quantity."""
-    match = _QUANTITY.fullmatch(str(text))
-    if match is None:
+    match = _QUANTITY.fullmatch(str(text)[: QUANTITY_CHARS_MAX + 1])
+    if match is None or match.end() > QUANTITY_CHARS_MAX:
         return None
     number, suffix = match.groups()
+    if len(suffix) > EXPONENT_CHARS_MAX:
+        return None
     try:
         if suffix[:1] in ("e", "E") and len(suffix) > 1:
             return Decimal(number + suffix)

@@ -52,7 +52,7 @@ def _tokens(text: str) -> list[Token]:
             tokens.append((token, token))
             position += found
         else:
-            word = re.match(r"[^=!(),><\s]+", text[position:])
+            word = re.match(r"[^=!(),>< \t\r\n]+", text[position:])
             assert word is not None
             kind = word[0] if word[0] in _WORDS else "identifier"
             tokens.append((kind, word[0]))

@@ -1,1 +1,1 @@
-"""The smallest things everybody needs: clock, randomness, deadlines, backoff, bounds, secrets, text."""
+"""The smallest things everybody needs: clock, randomness, deadlines, bounds, secrets, text."""

@@ -56,6 +56,9 @@ def read_yaml(text: str, file: str) -> Node:
     """
     if len(text) > TEXT_MAX:
         raise WorkflowError(file, 0, f"the file is larger than {TEXT_MAX // 1024} KiB")
+    if not text.isascii():
+        # Half a character, as JSON can hold it, is no text for the parser.
+        text = text.encode(errors="replace").decode()
     builder = _Builder(file)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:

@@ -15,8 +15,9 @@ DEPTH_MAX = 100
 CUT = b'"\\u0000nested too deeply"'
 TOO_DEEP = f"it is nested deeper than {DEPTH_MAX} levels"
 
-# A whole string (kept together with its escapes), or one bracket.
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
+# A whole string (kept together with its escapes), or one bracket. A string that never ends goes
+# to the end of the text: else each of its quotes would be tried as the beginning of another.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
 
 
 def is_too_deep(text: bytes, limit: int = DEPTH_MAX) -> bool:

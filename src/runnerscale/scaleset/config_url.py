@@ -24,6 +24,7 @@ _HOSTED_NAMES = {
 }
 _HOSTED_SUFFIX = ".ghe.com"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+HOST_CHARS_MAX = 253  # of a name in DNS
 _HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _REMEDY = "Use https://github.com/ORG, https://github.com/ORG/REPO or .../enterprises/NAME"
@@ -137,7 +138,7 @@ def _split(text: str) -> tuple[str, str, int | None, str]:
         raise _unparseable(text, str(error)) from error
     if text and (url.scheme not in _DEFAULT_PORTS or not host):
         raise _unparseable(text, "it must begin with https:// (or http://) and a host")
-    if text and not _HOST.fullmatch(host):
+    if text and (len(host) > HOST_CHARS_MAX or not _HOST.fullmatch(host)):
         raise _unparseable(text, "its host is not a host name or address")
     if _BAD_ESCAPE.search(url.path):
         raise _unparseable(text, "it has a % that begins no escape")

@@ -5,6 +5,7 @@ Contract: github-service-and-listener 3.3, 3.4 (T80, T176).
 
 import re
 import ssl
+from collections.abc import Iterator
 
 import structlog
 
@@ -12,9 +13,8 @@ from runnerscale.scaleset.errors import InvalidCertificate
 
 log = structlog.get_logger(__name__)
 
-_BLOCK = re.compile(
-    r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
-)
+_BEGIN = re.compile(r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----")
+_END = re.compile(r"-----END (?:TRUSTED )?CERTIFICATE-----")
 
 
 def tls_context(*, root_ca_pem: str = "", verify: bool = True) -> ssl.SSLContext:
@@ -51,9 +51,20 @@ def check_root_ca(root_ca_pem: str) -> None:
         _add(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), root_ca_pem)
 
 
+def _blocks(pem: str) -> Iterator[str]:
+    """From each BEGIN to the next END; a text of many BEGINs and no END is read only once."""
+    position = 0
+    while begin := _BEGIN.search(pem, position):
+        end = _END.search(pem, begin.end())
+        if end is None:
+            return
+        yield pem[begin.start() : end.end()]
+        position = end.end()
+
+
 def _add(context: ssl.SSLContext, pem: str) -> None:
     added, why = 0, "no BEGIN CERTIFICATE line"
-    for block in _BLOCK.findall(pem):
+    for block in _blocks(pem):
         try:
             context.load_verify_locations(cadata=block)
             added += 1
