@@ -6,6 +6,7 @@ is told in the log and as a metric. It is named so that nobody looks for it in v
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from runnerscale.migration.controllers import WATCHED
 from runnerscale.migration.findings import Finding, changes, note
 from runnerscale.migration.snapshot import (
     CLUSTER_ROLE_BINDINGS,
@@ -36,6 +37,8 @@ def findings(seen: Snapshot) -> Iterator[Finding]:
     looked = not {CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS} & set(seen.unseen)
     for item in seen.of(DEPLOYMENTS) if looked else ():
         namespace, name = labels(item).get(ACCOUNT_NAMESPACE), labels(item).get(ACCOUNT)
+        if labels(item).get(WATCHED):
+            continue  # its rights are in Roles, which are not looked at
         if name and not _writes_events(seen, str(namespace), str(name)):
             about = f"controller {name_of(item)}"
             what = "its account may not write Events in every namespace, as ARC's charts have it"

@@ -309,6 +309,12 @@ def test_the_right_to_write_events_is_looked_for_in_bindings(
     assert ("events" not in topics(check(seen))) is granted
 
 
+def test_events_of_a_controller_with_roles_instead_of_cluster_roles_are_not_judged() -> None:
+    assert "events" in topics(check(installation()))
+    one = {DEPLOYMENTS: [controller("one", watched="team")]}
+    assert "events" not in topics(check(installation(**one)))
+
+
 def test_fields_that_the_schema_drops_are_named() -> None:
     name = "ephemeralrunners.actions.github.com"
     seen = replace(installation(), dropped={name: ["status.conditions"]})
