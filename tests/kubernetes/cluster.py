@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -522,6 +523,9 @@ def _base64(content: bytes) -> str:
 
 def main() -> None:
     """A cluster for a person: prints how to reach it, and waits for Ctrl-C."""
+    # Also where it runs in the background (a shell has SIGINT ignored there): nothing is left.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with Cluster() as cluster:
         print(f"up in {cluster.started_in_s:.1f} s; logs in {cluster.folder}", flush=True)
         print(f"export KUBECONFIG={cluster.kubeconfig()}", flush=True)
