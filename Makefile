@@ -89,6 +89,10 @@ generate: $(VENV)/.dev ## CRDs, phase picture, reason, behaviour and command pag
 lock: $(VENV)/.dev ## pin the dependencies anew, with hashes and without an index address
 	$(BIN)/python tools/lock.py
 
+.PHONY: sbom
+sbom: $(VENV)/.runtime ## what is inside, from the locks, as CycloneDX (ARGS="--output sbom.json"); no network
+	@$(BIN)/python tools/sbom.py $(ARGS)
+
 .PHONY: dashboards
 dashboards: $(VENV)/.dev ## every query and alert on a running system, in a real Prometheus (Debian's, unpacked)
 	$(BIN)/python -m pytest -q tests/dashboards $(if $(K),-k '$(K)') $(ARGS)

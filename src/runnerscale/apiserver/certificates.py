@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from runnerscale.core.private_folder import make_private
+
 CA_DAYS = 3650
 SERVER_DAYS = 365
 NAMES = (
@@ -54,7 +56,7 @@ def ensure_certificates(folder: Path, *, now_s: float) -> Certificates:
         OSError: the folder cannot be written.
         UnusableFile: a file in it was damaged.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     ca_path, ca_key_path = folder / "ca.crt", folder / "ca.key"
     now = datetime.fromtimestamp(now_s, UTC)
     if ca_path.exists() and ca_key_path.exists():

@@ -15,6 +15,7 @@ import yaml
 
 from runnerscale.apiserver.authentication import Identity
 from runnerscale.apiserver.certificates import UnusableFile, write_secret_file
+from runnerscale.core.private_folder import make_private
 from runnerscale.core.secret import SecretText
 
 Json = dict[str, Any]
@@ -46,7 +47,7 @@ def ensure_identities(path: Path, wanted: Sequence[IdentityRequest]) -> list[Ide
     missing = [request.name for request in wanted if request.name not in tokens]
     if missing:
         tokens |= {name: secrets.token_urlsafe(32) for name in missing}
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         write_secret_file(path, msgspec.json.encode(tokens))
     return [Identity(r.name, SecretText(tokens[r.name]), r.groups) for r in wanted]
 
@@ -59,7 +60,7 @@ def ensure_signing_key(path: Path) -> SecretText:
         UnusableFile: it was damaged.
     """
     if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         write_secret_file(path, secrets.token_hex(32).encode())
     try:
         key = path.read_text(encoding="ascii").strip()
@@ -100,5 +101,5 @@ def write_kubeconfig(path: Path, config: Json) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     write_secret_file(path, yaml.safe_dump(config, sort_keys=False).encode())

@@ -20,6 +20,7 @@ from runnerscale.app.manifests import CONTROLLER_ACCOUNT, NODE_ACCOUNT, SYSTEM_N
 from runnerscale.app.problem import Problem
 from runnerscale.app.process import run_process
 from runnerscale.core.clock import SystemClock
+from runnerscale.core.private_folder import make_private
 from runnerscale.core.randomness import system_random
 from runnerscale.core.secret import SecretText
 
@@ -48,7 +49,7 @@ def ensure_token(path: Path) -> SecretText:
     """
     try:
         if not path.exists():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path.parent)
             write_secret_file(path, secrets.token_urlsafe(32).encode())
         token = path.read_text(encoding="ascii").strip()
     except OSError as error:

@@ -29,6 +29,7 @@ from runnerscale.app.problem import Problem
 from runnerscale.app.supervisor import Child, Supervisor
 from runnerscale.core.clock import Clock
 from runnerscale.core.deadline import Deadline
+from runnerscale.core.private_folder import make_private
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
 from runnerscale.kube.client import KubeClient
@@ -214,7 +215,7 @@ def prepare_folder(folder: Path) -> None:
         Problem: it cannot be written.
     """
     try:
-        (folder / "logs").mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder / "logs")
     except OSError as error:
         raise Problem(
             f"the folder {folder} cannot be used: {error.strerror}",

@@ -26,6 +26,7 @@ from typing import TypeVar
 
 import msgspec
 
+from runnerscale.core.private_folder import make_private
 from runnerscale.node.processes import ExitStatus, PodRef
 
 T = TypeVar("T")
@@ -190,7 +191,7 @@ class NodeFolder:
     def admit(self, pod: PodRef, grace_s: int) -> None:
         """Make the pod's folder."""
         folder = self.pod(pod.uid)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         record = PodRecord(pod.namespace, pod.name, pod.uid, grace_s=grace_s)
         write_record(folder / "pod.json", record)
 
@@ -217,7 +218,7 @@ class NodeFolder:
         # Renamed first: a half removed folder must not look like a pod after a crash.
         folder = self.pod(uid)
         doomed = self.path / "removed" / uid
-        doomed.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(doomed.parent)
         with contextlib.suppress(FileNotFoundError):
             folder.rename(doomed)
         _remove_tree(doomed)

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 import runnerscale
 from runnerscale.core.clock import Clock
+from runnerscale.core.private_folder import make_private
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
 from runnerscale.node.agent import NodeAgent
@@ -157,7 +158,7 @@ def hold_folder(data_dir: Path) -> Iterator[None]:
         NodeConfigError: it cannot be written, or another agent has it.
     """
     try:
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(data_dir)
         handle = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise NodeConfigError(
