@@ -208,9 +208,11 @@ def test_a_registration_of_an_earlier_process_is_looked_up_by_name_never_by_id_0
 def test_a_strangers_registration_of_the_same_name_is_left_alone() -> None:
     now = told(after_restart(seen(GOING_NEW, None, Hand())), FindRunner(REF), Known(5, 99))
     assert look(now).actions == (LET_GO,)
-    busy = told(
-        seen(GOING_NEW, None, talking(Hand(), stray_id=5)), RemoveRunner(REF, 5), Said.JOB_RUNNING
-    )
+    busy = seen(GOING_NEW, None, talking(Hand(), stray_id=5))
+    for _ in range(3):  # GitHub says so of idle runners too: it is asked three times
+        assert look(busy).actions == (RemoveRunner(REF, 5),)
+        busy = told(busy, RemoveRunner(REF, 5), Said.JOB_RUNNING)
+        busy = replace(busy, now_s=busy.now_s + 30.0)
     assert look(busy).actions == (LET_GO,)
 
 

@@ -86,6 +86,9 @@ POD_STUCK_AFTER_S = 60.0
 
 # "A job still runs on it": what upstream waits before asking again.
 JOB_STILL_RUNNING_AGAIN_S = 30.0
+# GitHub was seen to say so of idle runners too. A registration that our own lost call made would
+# stay behind for a day if the first such word about it were believed.
+STRAY_BUSY_MAX = 3
 # GitHub gives up a job whose runner is silent after 10 to 15 minutes.
 JOB_RELEASED_WITHIN_S = 1200.0
 # Credentials that are missing or refused while their runner is being deleted: rotation is

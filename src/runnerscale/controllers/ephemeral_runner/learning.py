@@ -38,10 +38,12 @@ from runnerscale.controllers.ephemeral_runner.actions import (
 )
 from runnerscale.controllers.ephemeral_runner.deadlines import (
     GITHUB_AGAIN,
+    JOB_STILL_RUNNING_AGAIN_S,
     NAME_LOOKUP,
     NAME_TAKEN_AGAIN_S,
     POD_RETURNED_AGAIN,
     REFUSED_AGAIN,
+    STRAY_BUSY_MAX,
     spread,
 )
 from runnerscale.controllers.ephemeral_runner.identity import Jit
@@ -192,7 +194,10 @@ def _removed(seen: Snapshot, action: RemoveRunner, said: Said, *, at_s: float) -
         return replace(talk, removal=REMOVALS[said], removal_s=at_s)
     if said is Said.JOB_RUNNING:
         # No pod of ours can have begun that job: the id is stored before a pod is made.
-        return replace(talk, foreign=True, stray_id=0)
+        busy = talk.stray_busy + 1
+        if busy >= STRAY_BUSY_MAX:
+            return replace(talk, foreign=True, stray_id=0)
+        return replace(talk, stray_busy=busy, not_before_s=at_s + JOB_STILL_RUNNING_AGAIN_S)
     return replace(talk, stray_id=0, looked_up_s=at_s)
 
 

@@ -71,6 +71,7 @@ class Talk:
     removal_s: float = 0.0
     suspect: bool = False  # a registration under our name may exist that we do not know
     stray_id: int = 0  # it does, with this id, in our scale set: to be removed first
+    stray_busy: int = 0  # how often GitHub would not remove it, as it had a job
     foreign: bool = False  # the name belongs to somebody else
     name_tries: int = 0  # how often the name was taken though nobody was found
     looked_up_s: float | None = None  # when a look-up by name last found nobody
