@@ -335,7 +335,7 @@ def test_the_examples_are_good_ones_or_refused_in_order(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     database=None,
     derandomize=True,
@@ -360,7 +360,7 @@ def test_a_quantity_of_few_letters_does_not_become_a_gigabyte(name: str, text: s
 
 @given(data=bent((KUBECONFIG,)))
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     database=None,
     derandomize=True,

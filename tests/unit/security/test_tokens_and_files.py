@@ -212,7 +212,8 @@ def unchecked_in(path: Path) -> Iterator[str]:
 
 
 def test_certificates_are_left_unchecked_in_three_places_only() -> None:
-    found = [name for path in sorted(SOURCE.rglob("*.py")) for name in unchecked_in(path)]
+    paths = [p for p in sorted(SOURCE.rglob("*.py")) if "ssl" in p.read_text()]
+    found = [name for path in paths for name in unchecked_in(path)]
     # Two behind a flag that is logged; probes judge no certificate, as kubelet's do not.
     assert found == ["kube/cluster.py", "node/questions.py", "scaleset/trust.py"]
 
