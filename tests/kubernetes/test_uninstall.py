@@ -51,6 +51,21 @@ def test_a_namespace_is_deleted_with_its_scale_set(world: World) -> None:
     assert world.github.scale_sets(scale_set.name) == []
 
 
+def test_what_earlier_values_made_goes_with_the_scale_set(world: World) -> None:
+    """Helm deletes it on upgrade; it waits for the controller, and so would its namespace."""
+    world.cluster_wide_controller()
+    namespace = world.namespace()
+    scale_set = world.install_set(namespace, containerMode={"type": "kubernetes-novolume"})
+    scale_set.wait_listener()
+    world.secret(namespace, "mine", github_token="ghp_of-the-scenario")
+    scale_set.helm("upgrade", {"githubConfigSecret": "mine"})
+    scale_set.wait_listener()
+    scale_set.uninstall_cleanly()
+    for kind in ("secrets", "serviceaccounts"):
+        left = world.items(f"/api/v1/namespaces/{namespace}/{kind}")
+        assert not [one for one in left if scale_set.name in one["metadata"]["name"]]
+
+
 def test_the_controller_first_and_installed_again(world: World) -> None:
     """The wrong order: everything hangs on its finalizers; a controller that returns cleans up."""
     controller = world.cluster_wide_controller()

@@ -66,6 +66,48 @@ async def test_without_other_finalizers_they_are_gone() -> None:
         assert world.api.names(resource) == []
 
 
+async def test_what_the_values_of_before_made_is_released_too() -> None:
+    # helm upgrade from kubernetes mode to none: Helm deletes the three, and they wait for us.
+    world = World()
+    manager = "my_set-gha-rs-manager"
+    world.edit_meta(
+        annotations={
+            keys.CLEANUP_MANAGER_ROLE: manager,
+            keys.CLEANUP_MANAGER_ROLE_BINDING: manager,
+        }
+    )
+    await world.settle()
+    earlier = (
+        (ROLE_BINDINGS, "my_set-gha-rs-kube-mode"),
+        (ROLES, "my_set-gha-rs-kube-mode"),
+        (SERVICE_ACCOUNTS, "my-set-gha-rs-kube-mode"),
+        (SERVICE_ACCOUNTS, "my-set-gha-rs-no-permission"),
+        (SECRETS, "my-set-gha-rs-github-secret"),
+    )
+    now = format_time(world.clock.now_s())
+    for resource, name in earlier:
+        held = {"name": name, "finalizers": [keys.CLEANUP_PROTECTION_FINALIZER]}
+        world.api.put(resource, RUNNERS, {"metadata": {**held, "deletionTimestamp": now}})
+    not_ours = {"metadata": {"name": "my-set-gha-rs-other", "finalizers": ["other/keep"]}}
+    world.api.put(SECRETS, RUNNERS, not_ours)
+    world.delete()
+    await world.settle()
+    assert world.ars is None
+    left = [world.api.names(r) for r in (ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SECRETS)]
+    assert left == [[], [], [], ["my-set-gha-rs-other"]]
+
+
+async def test_where_no_chart_made_the_objects_none_are_guessed() -> None:
+    world = World()
+    await world.settle()
+    held = {"name": "-gha-rs-kube-mode", "finalizers": [keys.CLEANUP_PROTECTION_FINALIZER]}
+    world.api.put(ROLES, RUNNERS, {"metadata": held})
+    world.delete()
+    await world.settle()
+    assert world.ars is None
+    assert world.api.names(ROLES) == ["-gha-rs-kube-mode"]
+
+
 @pytest.mark.behaviour("C1 T69")
 async def test_an_object_that_does_not_exist_is_done() -> None:
     world = World()
