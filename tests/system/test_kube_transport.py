@@ -166,6 +166,22 @@ async def test_a_reset_in_the_middle_is_unreachable_and_a_write_is_not_repeated(
     assert calls == 1
 
 
+async def test_what_is_no_http_is_told_in_one_short_line() -> None:
+    async def garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-\x1b[2J" + b"\xff" * 3000 + b"\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(garbage, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, client_of(ClusterConfig(f"http://127.0.0.1:{port}")) as client:
+        with pytest.raises(errors.BadAnswer, match="not an HTTP answer") as caught:
+            await client.get(PODS, "ns", "p", timeout_s=5)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
 async def test_a_server_that_does_not_answer_costs_the_deadline_and_no_more() -> None:
     async def never(request: web.BaseRequest) -> web.StreamResponse:
         await asyncio.sleep(30)

@@ -21,9 +21,11 @@ import aiohttp
 import yarl
 from multidict import CIMultiDictProxy
 
+from runnerscale.core.plain_text import one_line
 from runnerscale.kube.errors import BadAnswer, ConfigError, Unreachable
 
 CONNECTIONS_MAX = 100  # calls at once; more wait in line within their deadline
+SAID_MAX = 200  # characters of a library's own words in a message of ours
 CONNECT_TIMEOUT_S = 10.0  # a host that does not answer a SYN for so long is down
 IDLE_CONNECTION_S = 30.0  # closed by us before a server or balancer does it under a request
 LINE_BYTES_MAX = 16 * 1024 * 1024  # ten times the largest object that etcd stores
@@ -354,7 +356,9 @@ def _mapped_errors(host: str) -> "Any":
     except (aiohttp.InvalidURL, aiohttp.ClientPayloadError) as error:
         raise Unreachable(f"{host}: the answer was cut: {error}") from error
     except aiohttp.ClientResponseError as error:
-        raise BadAnswer(f"{host}: not an HTTP answer: {error.message}") from error
+        # Its text repeats what came, which may be kilobytes of anything.
+        said = one_line(error.message, SAID_MAX)
+        raise BadAnswer(f"{host}: not an HTTP answer: {said}") from error
     except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
         kind = type(error).__name__
         raise Unreachable(f"{host}: the connection broke ({kind}: {error})") from error
