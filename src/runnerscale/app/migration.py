@@ -4,12 +4,14 @@ What may not be looked at is named, and the rest is judged without it. The rules
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from runnerscale.api import labels as keys
 from runnerscale.api.values import GROUP, VERSION
 from runnerscale.app.api_check import OURS, crd_name, what_is_dropped, what_is_missing
+from runnerscale.app.logs import Style, configure_logging
 from runnerscale.app.manifests import RBAC
 from runnerscale.app.process import run_process
 from runnerscale.app.versions import COMPATIBLE_VERSION, SYSTEM
@@ -36,6 +38,8 @@ def run_check(*, kubeconfig: str, namespace: str, ours: Ours) -> Report:
         KubeError: the cluster cannot be reached at all.
     """
     clock, found = SystemClock(), []
+    # Beside the report, never in it; and no trace that shows the values of variables.
+    configure_logging("warn", "text", style=Style.CONTROLLER, clock=clock, stream=sys.stderr)
 
     async def work() -> int:
         client = open_client(

@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from runnerscale.core.clock import ManualClock
 from runnerscale.core.plain_text import one_line
 from runnerscale.kube.events import MESSAGE_BYTES_MAX, cut
 
+SOURCE = Path(__file__).resolve().parents[3] / "src" / "runnerscale"
 HOSTILE = "job\r\nlevel=INFO msg=forged\x1b[2J\x1b]0;title\x07\x9b31m\u202egnp.exe\u2028\x00"
 
 
@@ -78,3 +80,24 @@ def test_text_is_cut_to_its_bound_and_marked() -> None:
     assert one_line("a\nb", 10) == "a\\nb"
     assert one_line("x" * 11, 10) == "xxxxxxx..."
     assert len(one_line("\x1b" * 10, 10)) == 10
+
+
+def test_every_process_says_how_its_lines_look_before_it_works() -> None:
+    # Without that structlog writes traces with the values of local variables, tokens among them.
+    for path in sorted((SOURCE / "app").glob("*.py")):
+        text = path.read_text()
+        if "import run_process\n" in text:
+            assert "configure_logging(" in text, path.name
+    stream = io.StringIO()
+    configure_logging("info", "text", style=Style.CONTROLLER, clock=ManualClock(), stream=stream)
+    try:
+        broken(b"very" + b"-secret")
+    except RuntimeError:
+        structlog.get_logger("test").exception("it broke")
+    structlog.reset_defaults()
+    assert "RuntimeError" in stream.getvalue()
+    assert "very-secret" not in stream.getvalue()
+
+
+def broken(token: bytes) -> None:
+    raise RuntimeError(len(token))
