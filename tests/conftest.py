@@ -1,11 +1,12 @@
-"""What all tests share: how a test runs on virtual time."""
+"""What all tests share: how a test runs on virtual time, and that its log settings end with it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import async_solipsism
 import pytest
+import structlog
 
 R = TypeVar("R")
 
@@ -19,3 +20,22 @@ def run_virtual() -> Callable[[Coroutine[Any, Any, R]], R]:
             return runner.run(work)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def _log_settings_end_with_their_test() -> Iterator[None]:
+    """A logger that was used while a command had set up its log would keep that command's stream,
+    which is a captured one here and closed after the test: so none is kept, and none stays set up.
+    """
+    configure = structlog.configure
+
+    def without_memory(**settings: Any) -> None:
+        configure(**{**settings, "cache_logger_on_first_use": False})
+
+    structlog.configure = without_memory
+    try:
+        yield
+    finally:
+        structlog.configure = configure
+        if structlog.is_configured():
+            structlog.reset_defaults()
