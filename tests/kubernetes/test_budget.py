@@ -40,18 +40,28 @@ def test_one_job_from_queue_to_gone(world: World, capsys: pytest.CaptureFixture[
         print(f"\none job from queue to gone, by the API server's audit log\n{table}")
         print("calls to GitHub: " + ", ".join(f"{name} {n}" for name, n in sorted(asked.items())))
     own = [event for event in events if event.user in (controller.account, listener)]
-    writes = [event for event in own if event.writes]
+    # The controller's `ready` may come between the listener's read and its guarded patch: that
+    # is a conflict, by rule, and costs one more read (contract C2 5.4).
+    conflicts = [e for e in own if e.user == listener and is_conflict(e)]
+    assert len(conflicts) <= 1, table
+    writes = [event for event in own if event.writes and event not in conflicts]
     of_sets = [event for event in writes if event.resource in SETS]
     assert len(writes) - len(of_sets) <= WRITES_MAX, table
     assert len(of_sets) <= SET_PATCHES_MAX * asked["acknowledge"], table
     reads = [event for event in own if event.verb == "get" and not is_credentials(event)]
     assert sum(is_credentials(event) for event in own) <= 1, table  # once a minute, not a job
-    assert [(e.user, e.resource) for e in reads] == [(listener, "ephemeralrunners")], table
+    once = [(listener, "ephemeralrunners")]
+    assert [(e.user, e.resource) for e in reads] == once * (1 + len(conflicts)), table
     assert not [event for event in own if event.verb == "list"], table
-    assert not [event for event in own if event.code >= 400], table
+    assert [event for event in own if event.code >= 400] == conflicts, table
     assert asked["jit-config"] == 1
     assert not [name for name in asked if "remove" in name or "delete" in name], asked
     scale_set.uninstall_cleanly()
+
+
+def is_conflict(event: AuditEvent) -> bool:
+    """Of a runner's status."""
+    return (event.resource, event.subresource, event.code) == ("ephemeralrunners", "status", 409)
 
 
 def quiet(world: World) -> None:
