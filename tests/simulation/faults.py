@@ -9,14 +9,13 @@ from dataclasses import replace
 
 from runnerscale.apiserver.failures import ApiFailure, expired, internal, unavailable
 from runnerscale.apiserver.faults import FaultRule
-from runnerscale.app.manifests import CONTROLLER_ACCOUNT
 from runnerscale.fake_github.presets import PRESETS, Ask, preset
 from runnerscale.fake_github.twists import BEFORE, Spoilt
 from runnerscale.node.processes import ProcessSpec, StartFailed
 from tests.simulation.loop import Component
 from tests.simulation.parts import API_PORT, GITHUB_PORT
 from tests.simulation.scenario import PlannedFault
-from tests.simulation.world import World, account
+from tests.simulation.world import World
 
 Fault = Callable[[World, PlannedFault], Awaitable[None]]
 
@@ -82,10 +81,9 @@ def _api_rule(rule: FaultRule) -> Fault:
     async def fault(world: World, planned: PlannedFault) -> None:
         assert world.api is not None
         server = world.api
-        for user in (account(CONTROLLER_ACCOUNT), ""):
-            server.faults.add(replace(rule, user=user, chance=rule.chance))
+        added = server.faults.add(replace(rule))
         await world.clock.sleep(planned.seconds)
-        server.faults.clear()
+        server.faults.remove(added)  # this one alone: others may stand
 
     return fault
 

@@ -24,7 +24,6 @@ from runnerscale.credentials.clients import ClientCache
 from runnerscale.credentials.place import AzureKeyVault
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.cluster import ClusterConfig, Login, open_client
-from runnerscale.kube.lease import LeaderLease
 from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.listener.config import ListenerConfig
 from runnerscale.listener.process import run_listener
@@ -74,9 +73,7 @@ def kube_client(
 class ControllerProcess:
     """The manager, as `app/controller_manager.py` runs it."""
 
-    def __init__(
-        self, name: str, network: Network, *, clock: Clock, random: Random, lease: bool = False
-    ) -> None:
+    def __init__(self, name: str, network: Network, *, clock: Clock, random: Random) -> None:
         self.component = Component(name)
         network.plug(self.component)
         self.registry = CollectorRegistry()
@@ -121,12 +118,11 @@ class ControllerProcess:
             clock=clock,
             random=random,
         )
-        self._lease: LeaderLease | None = None
         self.task: asyncio.Task[Any] | None = None
 
     def start(self) -> None:
         """Begin."""
-        self.task = start(self.component, self.manager.run(self._lease))
+        self.task = start(self.component, self.manager.run(None))
 
     def kill(self) -> None:
         """kill -9."""

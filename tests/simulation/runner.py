@@ -34,7 +34,6 @@ class RunnerProgram:
         self._clock = clock
         self._random = random
         self.crash_rate = 0.0  # of runners that end with code 1 before they have a job
-        self.silent_rate = 0.0  # of runners that start and never register
         self.started: list[str] = []  # secrets of the JIT configs that reached a container
 
     async def __call__(
@@ -46,8 +45,6 @@ class RunnerProgram:
         await self._clock.sleep(self._random.random() * BOOT_MAX_S)
         if self._random.random() < self.crash_rate:
             return 1
-        if self._random.random() < self.silent_rate:
-            await self._clock.sleep(86_400.0)
         nonce = f"{spec.pod.uid[:50]}-{spec.earlier}"
         try:
             runner = self._hub.run(runner_sessions.connect, secret=secret, nonce=nonce)

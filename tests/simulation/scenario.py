@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from runnerscale.core.randomness import Random, seeded
 
 FAULTS_UNTIL_S = 300.0
-SETS_MAX = 2
 JOBS_MAX = 12
 
 

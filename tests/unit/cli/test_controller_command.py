@@ -37,7 +37,7 @@ EVERY_FLAG = {
     "k8s-client-rate-limiter-burst": "30",
     "workqueue-rate-limiter": "typed_rate_limiter",
     "port": "9443",
-    "kubeconfig": "/root/.kube/config",
+    "kubeconfig": "/home/somebody/.kube/config",
     "runner-image": "ghcr.io/actions/actions-runner:latest",
     "docker-image": "docker:dind",
     "docker-gid": "123",
