@@ -32,6 +32,8 @@ class Component:
     def __init__(self, name: str) -> None:
         self.name = name
         self.dead = False
+        self.paused = False
+        self.held: list[Any] = []  # what it would have done while it was paused
         self.steps = 0
         self.kill_at_step: int | None = None
         self.on_kill: list[Callable[[], None]] = []  # cut its network, first of all
@@ -46,8 +48,28 @@ class Component:
         for call in self.on_kill:
             call()
 
+    def pause(self) -> None:
+        """SIGSTOP: it does nothing and hears nothing, but its connections stay."""
+        self.paused = True
+
+    def go_on(self) -> None:
+        """SIGCONT: what it would have done meanwhile happens now."""
+        self.paused = False
+        held, self.held = self.held, []
+        loop: Any = asyncio.get_running_loop()
+        loop._ready.extend(held)
+
     def __repr__(self) -> str:
         return f"<{self.name}{' (dead)' if self.dead else ''}>"
+
+
+class _Nothing:
+    """Stands for a handle that is not to run now; the loop drops it."""
+
+    _cancelled = True
+
+
+NOTHING = _Nothing()
 
 
 # Worlds that ended, with all that was still waiting in them. Nothing in here is ever finalised: a
@@ -69,10 +91,11 @@ class QuickSelector(async_solipsism.selector.Selector):  # type: ignore[misc]
                 events |= selectors.EVENT_READ
             if wanted & selectors.EVENT_WRITE and socket.write_ready():
                 events |= selectors.EVENT_WRITE
-            if events and _is_of_the_dead(key.data):
+            owner = _owner(key.data) if events else None
+            if owner is not None and owner.dead:
                 self.unregister(key.fd)  # a connection that was being made when its owner died
                 socket.close()
-            elif events:
+            elif events and not (owner is not None and owner.paused):
                 ready.append((key, events))
         if not ready:
             if timeout is None or timeout >= asyncio.base_events.MAXIMUM_SELECT_TIMEOUT:
@@ -82,13 +105,14 @@ class QuickSelector(async_solipsism.selector.Selector):  # type: ignore[misc]
         return ready
 
 
-def _is_of_the_dead(handles: tuple[Any, Any]) -> bool:
+def _owner(handles: tuple[Any, Any]) -> Component | None:
+    """Whose socket it is, as far as it belongs to a component."""
     for handle in handles:
         if handle is not None:
             component = handle._context.get(COMPONENT)
-            if component is not None and component.dead:
-                return True
-    return False
+            if component is not None:
+                return component
+    return None
 
 
 class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
@@ -156,7 +180,13 @@ class _Ready(deque[Any]):
         place = self._drawn() if len(self) > 1 else 0
         handle = self[place]
         del self[place]
-        self._count_step(handle)
+        component = handle._context.get(COMPONENT)
+        if component is None:
+            return handle
+        if component.paused and not component.dead:
+            component.held.append(handle)
+            return NOTHING
+        self._count_step(handle, component)
         return handle
 
     def _drawn(self) -> int:
@@ -180,10 +210,7 @@ class _Ready(deque[Any]):
         candidates.sort()
         return candidates[int(self._random.random() * len(candidates))][1]
 
-    def _count_step(self, handle: Any) -> None:
-        component = handle._context.get(COMPONENT)
-        if component is None:
-            return
+    def _count_step(self, handle: Any, component: Component) -> None:
         if not component.dead:
             component.steps += 1
             if component.kill_at_step is not None and component.steps >= component.kill_at_step:
