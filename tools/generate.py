@@ -19,7 +19,7 @@ import command_help  # noqa: E402 - the path comes first
 import dashboard  # noqa: E402 - the path comes first
 import metric_page  # noqa: E402 - the path comes first
 
-from runnerscale.api import crds, phase, reasons  # noqa: E402 - the path comes first
+from runnerscale.api import catalogue, crds, phase, reasons  # noqa: E402 - the path comes first
 
 CRD_FOLDER = Path("charts/gha-runner-scale-set-controller/crds")
 
@@ -41,7 +41,7 @@ def architecture() -> dict[Path, str]:
 def troubleshooting() -> dict[Path, str]:
     """The reasons in docs/troubleshooting.md."""
     path = Path("docs/troubleshooting.md")
-    return {path: between(path, "reasons", reasons.as_markdown())}
+    return {path: between(path, "reasons", catalogue.as_markdown(reasons.Reason))}
 
 
 def between(path: Path, mark: str, text: str) -> str:

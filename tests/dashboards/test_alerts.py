@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from runnerscale.api import labels
-from runnerscale.api.reasons import Reason, Severity
+from runnerscale.api.catalogue import Severity
+from runnerscale.api.reasons import Reason
 from tests.charts.render import CONTROLLER, render
 from tests.dashboards.dashboard_file import queries
 

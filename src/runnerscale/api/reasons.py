@@ -6,36 +6,12 @@ Missing one? Add it at the end, in the same shape. Who says what when: `controll
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from runnerscale.api.catalogue import Entry, Severity
 
 
-class Severity(StrEnum):
-    """How an Event about it is typed, and how loudly it is logged."""
-
-    INFO = "info"  # will pass by itself; told so that nobody wonders
-    WARNING = "warning"  # something does not work and heals when its cause does
-    ERROR = "error"  # needs a person
-
-
-class Reason(StrEnum):
-    """Each: word, severity, meaning, what we do, what you can do. Words are stable."""
-
-    severity: Severity
-    meaning: str
-    what_we_do: str
-    what_you_can_do: str
-
-    def __new__(
-        cls, word: str, severity: Severity, meaning: str, what_we_do: str, what_you_can_do: str
-    ) -> "Reason":
-        """One member of the catalogue."""
-        member = str.__new__(cls, word)
-        member._value_ = word
-        member.severity = severity
-        member.meaning = meaning
-        member.what_we_do = what_we_do
-        member.what_you_can_do = what_you_can_do
-        return member
+class Reason(Entry):
+    """Why something is stuck."""
 
     # -- the wish itself ------------------------------------------------------------------
     SPEC_INVALID = (
@@ -439,6 +415,38 @@ class Reason(StrEnum):
         "All work goes on; what the older definition does not know is not stored.",
         "Helm never does: `helm show crds CHART | kubectl apply --server-side -f -`.",
     )
+    CONTROLLERS_COMPETE = (
+        "ControllersCompete",
+        Severity.ERROR,
+        "Another controller works on the same objects: they undo each other's work.",
+        "Nothing that has a job is touched; all else is done and undone until one of them stops.",
+        "Keep one installation a namespace (watchSingleNamespace), and --enable-leader-election "
+        "where it has several replicas.",
+    )
+    # -- what nobody foresaw --------------------------------------------------------------
+    RECONCILE_FAILED = (
+        "ReconcileFailed",
+        Severity.ERROR,
+        "Every look at the object ends with an error, so nothing is done about it.",
+        "It is looked at again with growing delay, at most a minute; other objects are served.",
+        "See the controller's log for the lines with this object's key: an unexpected error there "
+        "is a bug of ours, to be reported with its traceback.",
+    )
+    PROXY_REFUSED = (
+        "ProxyRefused",
+        Severity.ERROR,
+        "The proxy answered itself (403 or 407) instead of passing us on to GitHub.",
+        "It is asked again with growing delay; its credentials are read again within a minute.",
+        "Correct username and password in the proxy's Secret, or let the proxy allow the host "
+        "that the message names.",
+    )
+    DEMAND_DOUBTED = (
+        "DemandDoubted",
+        Severity.WARNING,
+        "GitHub counts jobs as assigned that no idle runner is ever given.",
+        "No runners are kept for them, but one that waits in case they are real after all.",
+        "Nothing for jobs that start; show GitHub's support the numbers in the message.",
+    )
 
 
 # An idle runner that is deleted with one of these was nobody's fault, least of all its own: it
@@ -482,19 +490,3 @@ class Trouble:
 def trouble(reason: Reason, *, about: str, happened: str) -> Trouble:
     """A Trouble whose remedy is the catalogue's own."""
     return Trouble(reason, about, happened.rstrip("."), reason.what_you_can_do.rstrip("."))
-
-
-def as_markdown() -> str:
-    """The catalogue as a page part: a heading for each reason, by name."""
-    parts = []
-    for reason in sorted(Reason):
-        parts += [
-            f"### {reason}",
-            "",
-            f"*{reason.severity}*: {reason.meaning}",
-            "",
-            f"- What we do: {reason.what_we_do}",
-            f"- What you can do: {reason.what_you_can_do}",
-            "",
-        ]
-    return "\n".join(parts).rstrip()

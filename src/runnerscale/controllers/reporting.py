@@ -10,7 +10,8 @@ from typing import Protocol
 
 import structlog
 
-from runnerscale.api.reasons import Severity, Trouble
+from runnerscale.api.catalogue import Severity
+from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.conditions import shortened
 from runnerscale.controllers.metrics import ControllerMetrics
 from runnerscale.kube.events import EventType

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from runnerscale.api.reasons import Severity, Trouble
+from runnerscale.api.catalogue import Severity
+from runnerscale.api.reasons import Trouble
 from runnerscale.kube.reconcile import Plan
 
 A = TypeVar("A")

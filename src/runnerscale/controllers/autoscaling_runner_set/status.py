@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from runnerscale.api import conditions as types
+from runnerscale.api.catalogue import Severity
 from runnerscale.api.fingerprint import canonical, fingerprint
-from runnerscale.api.reasons import Reason, Severity, Trouble
+from runnerscale.api.reasons import Reason, Trouble
 from runnerscale.controllers.autoscaling_runner_set import (
     ephemeral_set,
     heard,
