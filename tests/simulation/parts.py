@@ -11,16 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-
 from runnerscale.app.api_server import ADMIN, CONTROLLER, NODE
-from runnerscale.app.controller_manager import SUBSYSTEM, ControllerOptions, Manager
-from runnerscale.app.manifests import CONTROLLER_IMAGE, SYSTEM_NAMESPACE
 from runnerscale.app.versions import COMPATIBLE_VERSION, SYSTEM
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
-from runnerscale.credentials.clients import ClientCache
 from runnerscale.credentials.place import AzureKeyVault
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.cluster import ClusterConfig, Login, open_client
@@ -66,67 +61,8 @@ def kube_client(
         random=random,
         metrics=metrics,
         user_agent=component.name,
-        connector_factory=network.connector(component),
+        dial=network.dial(component),
     )
-
-
-class ControllerProcess:
-    """The manager, as `app/controller_manager.py` runs it."""
-
-    def __init__(self, name: str, network: Network, *, clock: Clock, random: Random) -> None:
-        self.component = Component(name)
-        network.plug(self.component)
-        self.registry = CollectorRegistry()
-        kube_metrics = KubeMetrics(self.registry)
-        self.client = kube_client(
-            self.component,
-            network,
-            Login(token=TOKENS[CONTROLLER]),
-            clock=clock,
-            random=random,
-            metrics=kube_metrics,
-        )
-        clients = ClientCache(
-            self.client,
-            clock=clock,
-            random=random,
-            system_info=SystemInfo(
-                system=SYSTEM, version=COMPATIBLE_VERSION, commit_sha="", subsystem=SUBSYSTEM
-            ),
-            environ={},
-            transport_factory=lambda options: AiohttpTransport(
-                NetworkOptions(
-                    proxies=options.proxies,
-                    root_ca_pem=options.root_ca_pem,
-                    verify_tls=options.verify_tls,
-                    connector=network.connector(self.component),
-                )
-            ),
-        )
-        options = ControllerOptions(
-            namespace=SYSTEM_NAMESPACE,
-            image=CONTROLLER_IMAGE,
-            identity=name,
-            listener_metrics_addr="0",
-        )
-        self.manager = Manager(
-            options,
-            client=self.client,
-            clients=clients,
-            registry=self.registry,
-            kube_metrics=kube_metrics,
-            clock=clock,
-            random=random,
-        )
-        self.task: asyncio.Task[Any] | None = None
-
-    def start(self) -> None:
-        """Begin."""
-        self.task = start(self.component, self.manager.run(None))
-
-    def kill(self) -> None:
-        """kill -9."""
-        self.component.kill()
 
 
 class ListenerWiring:
@@ -169,7 +105,7 @@ class ListenerWiring:
             system_info=SystemInfo(
                 system=SYSTEM,
                 version=COMPATIBLE_VERSION,
-                commit_sha="",
+                commit_sha=self._component.name,
                 scale_set_id=config.scale_set_id,
                 subsystem="ghalistener",
             ),

@@ -7,7 +7,7 @@ With a lease, the caches are filled before it is held, so that a successor start
 import asyncio
 import gc
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
 from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
-from runnerscale.app.api_check import ApiCheck
+from runnerscale.app.api_check import OURS, ApiCheck
 from runnerscale.app.logs import FORMATS, LEVELS, Style, configure_logging
 from runnerscale.app.probes import SideServer, add_process_metrics, metrics_app, probes_app
 from runnerscale.app.problem import FAILURE, Problem
@@ -32,11 +32,13 @@ from runnerscale.controllers.autoscaling_listener import snapshot as listener_sn
 from runnerscale.controllers.autoscaling_runner_set import controller as runner_set_controller
 from runnerscale.controllers.autoscaling_runner_set import observed as runner_set_observed
 from runnerscale.controllers.autoscaling_runner_set import snapshot as runner_set_snapshot
+from runnerscale.controllers.condition_writer import ConditionWriter
 from runnerscale.controllers.ephemeral_runner import controller as runner_controller
 from runnerscale.controllers.ephemeral_runner_set import controller as set_controller
 from runnerscale.controllers.metrics import ControllerMetrics
 from runnerscale.controllers.reporting import Reporter
-from runnerscale.controllers.unreadable import report_unreadable
+from runnerscale.controllers.stuck import StuckPasses
+from runnerscale.controllers.unreadable import mark_unreadable, report_unreadable
 from runnerscale.core.clock import Clock, SystemClock
 from runnerscale.core.randomness import Random, hex_text, system_random
 from runnerscale.credentials.clients import ClientCache
@@ -121,6 +123,7 @@ class Manager:
         )
         self._metrics = ControllerMetrics(registry)
         self._reporter = Reporter(self.events, self._metrics)
+        self._conditions = ConditionWriter(client, clock=clock)
         self._api = ApiCheck(client, reporter=self._reporter, clock=clock, random=random)
         self.worked = False
         where = options.watch_namespace
@@ -160,6 +163,8 @@ class Manager:
         self._informers.append(informer)
         if resource is not EPHEMERAL_RUNNERS:  # its reconciler tells more
             report_unreadable(informer, self._reporter)
+        if resource in OURS:
+            mark_unreadable(informer, self._conditions)
         return informer
 
     def _controller(
@@ -172,6 +177,9 @@ class Manager:
         *,
         batch_max: int = BATCH_MAX,
     ) -> Controller:
+        stuck = StuckPasses(
+            keys_of, reporter=self._reporter, writer=self._conditions, clock=self._clock
+        )
         controller = Controller(
             name=name,
             reconciler=reconciler,
@@ -182,7 +190,9 @@ class Manager:
             workers=workers,
             own_writes=own,
             batch_max=batch_max,
+            ended=stuck.ended,
         )
+        stuck.connect(controller.enqueue_after)
         self._controllers.append(controller)
         return controller
 
@@ -313,6 +323,7 @@ class Manager:
             raise Problem("the lease was lost and won again", "The process is to be started anew")
         self.worked = True
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._conditions.run(), name="conditions")
             for controller in self._controllers:
                 group.create_task(controller.run(), name=controller.name)
 
@@ -395,7 +406,9 @@ async def _run(options: ControllerOptions, *, clock: Clock, random: Random) -> N
         clock=clock,
         random=random,
     )
-    lease = _lease(options, client, kube_metrics, clock=clock, random=random)
+    lease = leader_lease(
+        options, client, kube_metrics, abandon=_end_now, clock=clock, random=random
+    )
     async with AsyncExitStack() as stack:
         stack.push_async_callback(client.close)
         stack.push_async_callback(clients.close)
@@ -421,20 +434,21 @@ def side_servers(
     return servers
 
 
-def _lease(
+def leader_lease(
     options: ControllerOptions,
     client: KubeClient,
     metrics: KubeMetrics,
     *,
+    abandon: Callable[[], None],
     clock: Clock,
     random: Random,
 ) -> LeaderLease | None:
+    """The lease that `Manager.run` works under; None: it was not asked for.
+
+    `abandon` ends the process at once: work that cannot be stopped must not outlive the lease.
+    """
     if not options.leader_election:
         return None
-
-    def abandon() -> None:
-        os._exit(FAILURE)  # work that cannot be stopped must not outlive the lease
-
     return LeaderLease(
         client,
         namespace=options.namespace,
@@ -445,3 +459,7 @@ def _lease(
         abandon=abandon,
         metrics=metrics,
     )
+
+
+def _end_now() -> None:
+    os._exit(FAILURE)
