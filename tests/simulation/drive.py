@@ -7,15 +7,13 @@ from pathlib import Path
 
 from runnerscale.app.manifests import github_secret, runner_set, set_namespace_manifests
 from runnerscale.app.versions import COMPATIBLE_VERSION
-from runnerscale.fake_github import jobs
-from runnerscale.fake_github.model import JobRequest
 from tests.simulation.faults import FAULTS
 from tests.simulation.invariants import Breach
 from tests.simulation.parts import GITHUB_URL
-from tests.simulation.runner import SECONDS
 from tests.simulation.scenario import PlannedFault, PlannedJob, Scenario
 from tests.simulation.settlement import missing
 from tests.simulation.trace import Trace
+from tests.simulation.users import queue_job
 from tests.simulation.world import World
 
 NAMESPACE = "demo"
@@ -62,12 +60,15 @@ class Outcome:
 
 async def play(scenario: Scenario, folder: Path) -> Outcome:
     """The whole history."""
-    world = World(scenario.seed, folder)
+    world = World(
+        scenario.seed, folder, controllers=scenario.controllers, lease=scenario.lease
+    )
     outcome = Outcome(scenario.seed, world.trace)
     await world.start()
     _prepare(world, scenario)
     began_s = world.clock.monotonic_s()
     loop = asyncio.get_running_loop()
+    judging = loop.create_task(_judge(world))
     acts = [loop.create_task(_queue(world, job, began_s)) for job in scenario.jobs]
     acts += [loop.create_task(_strike(world, f, began_s, outcome)) for f in scenario.faults]
     for act in acts:
@@ -75,10 +76,18 @@ async def play(scenario: Scenario, folder: Path) -> Outcome:
     world.heal()
     healed_s = world.clock.monotonic_s()
     await _come_to_rest(world, outcome, healed_s)
+    judging.cancel()
     outcome.breaches = world.judge.breaches
     outcome.steps = world.trace.count
     outcome.virtual_s = world.clock.monotonic_s()
     return outcome
+
+
+async def _judge(world: World) -> None:
+    """Lets the judge look every few seconds, until the end."""
+    while True:
+        await world.clock.sleep(LOOK_EVERY_S)
+        world.judge.tick(world)
 
 
 def _prepare(world: World, scenario: Scenario) -> None:
@@ -100,23 +109,16 @@ def _prepare(world: World, scenario: Scenario) -> None:
 
 async def _queue(world: World, job: PlannedJob, began_s: float) -> None:
     await world.clock.sleep(began_s + job.at_s - world.clock.monotonic_s())
-    request = JobRequest(
-        display_name=f"job of {job.set_name}",
-        labels=(job.set_name,),
-        steps=(),
-        env=((SECONDS, repr(job.seconds)),),
-        owner="demo-org",
-        repository="demo",
-    )
-    queued = world.hub.run(jobs.queue_job, request)
-    world.note("user", f"queues job {queued.number} on {job.set_name}")
+    queue_job(world, job.set_name, job.seconds)
 
 
 async def _strike(world: World, fault: PlannedFault, began_s: float, outcome: Outcome) -> None:
     await world.clock.sleep(began_s + fault.at_s - world.clock.monotonic_s())
-    outcome.fired.append(fault.kind)
     world.note("fault", f"{fault.kind} for {fault.seconds:.1f} s")
-    await FAULTS[fault.kind](world, fault)
+    if await FAULTS[fault.kind](world, fault):
+        outcome.fired.append(fault.kind)
+    else:
+        world.note("fault", f"{fault.kind} found nothing to strike")
 
 
 async def _come_to_rest(world: World, outcome: Outcome, healed_s: float) -> None:

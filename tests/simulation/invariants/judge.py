@@ -1,0 +1,75 @@
+"""The judge: hands every write, every event of GitHub and every tick to all invariants."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from runnerscale.fake_github.state import State
+from tests.simulation.invariants.breach import Breach
+from tests.simulation.invariants.job_safety import NoJobDiesByOurHand
+from tests.simulation.invariants.maximum import NoRunnerBeyondTheMaximum
+from tests.simulation.invariants.pace import NoHotLoop
+from tests.simulation.invariants.phases import RunningIsTheListenersWord, TerminalPhasesStay
+from tests.simulation.invariants.rule import Rule
+from tests.simulation.invariants.seen import Seen
+from tests.simulation.writes import Write
+
+RULES: tuple[type[Rule], ...] = (
+    NoJobDiesByOurHand,
+    RunningIsTheListenersWord,
+    TerminalPhasesStay,
+    NoRunnerBeyondTheMaximum,
+    NoHotLoop,
+)
+
+
+class Judge:
+    """Hears everything, decides nothing itself."""
+
+    def __init__(
+        self,
+        github: State,
+        now_s: Callable[[], float],
+        containers: Callable[[], Sequence[Any]] = tuple,
+        *,
+        rules: Sequence[type[Rule]] = RULES,
+    ) -> None:
+        self.seen = Seen(github, now_s, containers)
+        self.breaches: list[Breach] = []
+        self._rules = [rule(self.seen) for rule in rules]
+        self._violations = 0
+        self._last_event = 0
+
+    def hear(self, write: Write) -> None:
+        """One stored change."""
+        self.ask_github()
+        self.seen.hear(write)
+        for rule in self._rules:
+            self._breaches(rule, rule.hear(write))
+
+    def tick(self, world: Any) -> None:
+        """Some seconds have passed."""
+        self.ask_github()
+        for rule in self._rules:
+            self._breaches(rule, rule.tick(world))
+
+    def ask_github(self) -> None:
+        """What happened there; and it notices by itself what must never happen to it."""
+        github = self.seen.github
+        if github.events.last_id != self._last_event:
+            events, _ = github.events.after(self._last_event)
+            for event in events:
+                for rule in self._rules:
+                    self._breaches(rule, rule.happened(event))
+            self._last_event = github.events.last_id
+        if len(github.violations) != self._violations:
+            for violation in list(github.violations)[self._violations :]:
+                self.breach(f"GitHub saw: {violation.kind}", violation.detail)
+            self._violations = len(github.violations)
+
+    def breach(self, rule: str, detail: str) -> None:
+        """Report."""
+        self.breaches.append(Breach(rule, detail, self.seen.now_s()))
+
+    def _breaches(self, rule: Rule, details: Iterable[str]) -> None:
+        for detail in details:
+            self.breach(rule.sentence, detail)
