@@ -1,7 +1,8 @@
 """The server's own CA and certificate, made at first start and kept in the data folder.
 
-kubectl and the service accounts trust the CA; the server certificate is renewed at a start
-when less than half of its life is left. Keys never leave the folder (mode 0600).
+kubectl and the service accounts trust the CA; the server certificate is renewed when less than
+half of its life is left, at a start and while the server runs: whoever is connected notices
+nothing. Keys never leave the folder (mode 0600).
 """
 
 import ipaddress
@@ -33,6 +34,13 @@ ADDRESSES = ("127.0.0.1", "::1")
 class UnusableFile(Exception):
     """A file of the data folder is there, and not what it should be; the text names it."""
 
+    def __init__(
+        self, happened: str, remedy: str = "restore it, or delete it and a new one is made"
+    ) -> None:
+        """What is wrong with which file, and what to do."""
+        super().__init__(happened)
+        self.remedy = remedy
+
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
@@ -45,8 +53,12 @@ class Certificates:
     def server_context(self) -> ssl.SSLContext:
         """For the listening socket."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(self.certificate, self.key)
+        self.load_into(context)
         return context
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """The certificate for connections that are made from now on."""
+        context.load_cert_chain(self.certificate, self.key)
 
 
 def ensure_certificates(folder: Path, *, now_s: float) -> Certificates:
@@ -61,13 +73,14 @@ def ensure_certificates(folder: Path, *, now_s: float) -> Certificates:
     now = datetime.fromtimestamp(now_s, UTC)
     if ca_path.exists() and ca_key_path.exists():
         ca, ca_key = _read_ca(ca_path, ca_key_path)
+        _check_times(ca_path, ca, now)
     else:
         ca_key = ec.generate_private_key(ec.SECP256R1())
         ca = _make_ca(ca_key, now)
         _write(ca_key_path, _key_pem(ca_key), secret=True)
         _write(ca_path, ca.public_bytes(serialization.Encoding.PEM), secret=False)
     certificate, key_path = folder / "server.crt", folder / "server.key"
-    if not (key_path.exists() and _still_good(certificate, ca, now)):
+    if not _still_good(certificate, key_path, ca, now):
         key = ec.generate_private_key(ec.SECP256R1())
         made = _make_server(key, ca, ca_key, now)
         _write(key_path, _key_pem(key), secret=True)
@@ -89,15 +102,30 @@ def _read_ca(path: Path, key_path: Path) -> tuple[x509.Certificate, ec.EllipticC
     return ca, key
 
 
-def _still_good(path: Path, ca: x509.Certificate, now: datetime) -> bool:
-    if not path.exists():
-        return False
+def _check_times(path: Path, ca: x509.Certificate, now: datetime) -> None:
+    begin, end = ca.not_valid_before_utc, ca.not_valid_after_utc
+    if now < begin:
+        raise UnusableFile(
+            f"{path} is valid from {begin:%Y-%m-%d %H:%M} UTC only, and by the clock of this"
+            f" machine it is {now:%Y-%m-%d %H:%M} UTC",
+            "correct the clock, then start again",
+        )
+    if now >= end:
+        raise UnusableFile(f"{path} has expired on {end:%Y-%m-%d}")
+
+
+def _still_good(path: Path, key_path: Path, ca: x509.Certificate, now: datetime) -> bool:
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
         certificate.verify_directly_issued_by(ca)
+        key = serialization.load_pem_private_key(key_path.read_bytes(), None)
     except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
         return False
-    return certificate.not_valid_after_utc - now > timedelta(days=SERVER_DAYS / 2)
+    if key.public_key() != certificate.public_key():
+        return False  # one of the two was written when the machine went down
+    # Not valid yet: made under a clock that was ahead.
+    begun = certificate.not_valid_before_utc <= now
+    return begun and certificate.not_valid_after_utc - now > timedelta(days=SERVER_DAYS / 2)
 
 
 def _name(common: str) -> x509.Name:
@@ -173,6 +201,8 @@ def _write(path: Path, data: bytes, *, secret: bool) -> None:
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if secret else 0o644)
     with os.fdopen(fd, "wb") as file:
         file.write(data)
+        file.flush()
+        os.fsync(file.fileno())  # a name on the disk without its bytes would be an empty token
     temporary.replace(path)
 
 

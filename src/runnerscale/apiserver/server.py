@@ -8,9 +8,10 @@ whole product is `app/`.
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import ssl as ssl_module
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ Json = dict[str, Any]
 
 KEEPALIVE_S = 300.0
 STOP_GRACE_S = 2.0
+CERTIFICATE_LOOK_S = 6 * 3600.0
 BACKLOG = 1024
 
 
@@ -308,17 +310,10 @@ async def run_api_server(options: ApiServerOptions, *, clock: Clock, random: Ran
         StoreError: the database cannot be used, now or later.
     """
     folder = options.data_dir
-    try:
+    with _writing(folder):
         certificates = ensure_certificates(folder / "certificates", now_s=clock.now_s())
         identities = ensure_identities(folder / "tokens.json", options.identities)
         signing_key = ensure_signing_key(folder / "service-account.key")
-    except OSError as error:
-        raise CannotServe(
-            f"{folder}: the data folder cannot be used ({error.strerror});"
-            " choose a folder that this user may write to"
-        ) from None
-    except UnusableFile as error:
-        raise CannotServe(f"{error}; restore it, or delete it and a new one is made") from None
     store = open_sqlite_store(folder / "objects.sqlite")
     server = ApiServer(
         store,
@@ -333,18 +328,49 @@ async def run_api_server(options: ApiServerOptions, *, clock: Clock, random: Ran
         metrics=options.metrics,
         fault_control=options.fault_control,
     )
+    context = certificates.server_context()
     try:
-        serving = await server.serve(options.host, options.port, certificates.server_context())
+        serving = await server.serve(options.host, options.port, context)
     except BadDefinition as error:
         raise CannotServe(str(error)) from None
+    renewing = asyncio.get_running_loop().create_task(_renew(folder, context, clock))
     try:
         where = options.kubeconfig_dir or folder / "kubeconfigs"
-        for identity in identities:
-            write_kubeconfig(where / f"{identity.name}.yaml", server.kubeconfig(identity.name))
+        with _writing(where):
+            for identity in identities:
+                write_kubeconfig(where / f"{identity.name}.yaml", server.kubeconfig(identity.name))
         log.info("API server ready", url=serving.url, kubeconfigs=str(where))
         if options.on_ready is not None:
             options.on_ready(serving)
         await store.failed.wait()
         raise StoreError(store.failure)
     finally:
+        renewing.cancel()
         await serving.stop()
+
+
+async def _renew(folder: Path, context: ssl_module.SSLContext, clock: Clock) -> None:
+    """A server that runs for more than a year must not end up with a certificate of last year."""
+    while True:
+        await clock.sleep(CERTIFICATE_LOOK_S)
+        try:
+            found = ensure_certificates(folder / "certificates", now_s=clock.now_s())
+            found.load_into(context)
+        except (OSError, UnusableFile) as error:  # ssl's errors are OSErrors
+            log.error("the server's certificate cannot be renewed", error=str(error))
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """What goes wrong with the files of a folder, as one sentence."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "choose a folder that this user may write to"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            remedy = "free some of the disk, then start again"
+        raise CannotServe(
+            f"{folder}: the data folder cannot be used ({error.strerror}); {remedy}"
+        ) from None
+    except UnusableFile as error:
+        raise CannotServe(f"{error}; {error.remedy}") from None

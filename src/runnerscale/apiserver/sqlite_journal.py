@@ -3,7 +3,10 @@
 The thread takes whatever has piled up while the last commit was under way and commits it in
 one transaction (WAL, synchronous FULL), so throughput grows with load and an answer waits
 for one commit at most. Reading happens once, at start; from then on `store.py` is the truth
-and this file only follows it.
+and this file only follows it. What is checked of the file before: `sqlite_checks.py`.
+
+A version that was given away is never given again, not even when a disk has lost the end of
+the journal: after an end that was not in order the counter leaps. Whoever watches lists anew.
 """
 
 import asyncio
@@ -14,17 +17,30 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import structlog
+
+from runnerscale.apiserver.sqlite_checks import (
+    UNUSABLE,
+    check_pages,
+    checksum,
+    frames_read,
+    frames_written,
+    read_rows,
+)
 from runnerscale.apiserver.store import Row, Store, StoreError
 
-SCHEMA_VERSION = 1
+log = structlog.get_logger(__name__)
+
+SCHEMA_VERSION = 2  # 2: rows have checksums
 ROWS_PER_COMMIT_MAX = 2000
-UNUSABLE = "this is not a usable database ({}); move it away or choose another data folder"
+# More versions than a journal can hold: it is written back after a thousand pages.
+LEAP = 10_000_000
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS objects (
     resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
-    version INTEGER NOT NULL, data BLOB NOT NULL,
+    version INTEGER NOT NULL, data BLOB NOT NULL, checksum INTEGER,
     PRIMARY KEY (resource, namespace, name)
 );
 """
@@ -59,8 +75,11 @@ class SqliteJournal:
 
     def load(self) -> tuple[int, Iterable[Row]]:
         """Every object, and the version counter."""
-        rows = self._db.execute("SELECT resource, namespace, name, version, data FROM objects")
-        return self._version, [Row((r, ns, n), v, data) for r, ns, n, v, data in rows]
+        try:
+            return self._version, list(read_rows(self._db))
+        except StoreError as error:
+            self._db.close()
+            raise StoreError(f"{self._path}: {error}") from None
 
     def start(self, done: Callable[[int], None], failed: Callable[[str], None]) -> None:
         """Start the writer thread; the callbacks are called on the running loop."""
@@ -93,6 +112,10 @@ class SqliteJournal:
             self._rows.put(None)
             await asyncio.to_thread(self._thread.join)
             self._thread = None
+        try:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('open', '0')")
+        except sqlite3.Error:
+            pass  # no disk, or closed before: the next start then takes it for a crash
         self._db.close()
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -101,9 +124,9 @@ class SqliteJournal:
             try:
                 if batch:
                     self._commit(batch)
-            except sqlite3.Error as error:
-                why = f"{self._path}: cannot store objects ({error}); free the disk and restart"
-                _call(loop, self._failed, why)
+            except Exception as error:  # noqa: BLE001 - whatever it is: nobody may wait for ever
+                why = f"{self._path}: cannot store objects ({_cause(error)})"
+                _call(loop, self._failed, f"{why}; free the disk and restart")
                 return
             if batch:
                 _call(loop, self._done, batch[-1].version)
@@ -128,13 +151,17 @@ class SqliteJournal:
         # Only the last state of an object in the batch needs to be written.
         last = {row.key: row for row in batch}
         gone = [key for key, row in last.items() if row.data is None]
-        kept = [(*key, row.version, row.data) for key, row in last.items() if row.data is not None]
+        kept = [
+            (*key, row.version, row.data, checksum(key, row.version, row.data))
+            for key, row in last.items()
+            if row.data is not None
+        ]
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         if gone:
             db.executemany("DELETE FROM objects WHERE resource=? AND namespace=? AND name=?", gone)
         if kept:
-            db.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", kept)
+            db.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)", kept)
         db.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (str(batch[-1].version),))
         db.execute("COMMIT")
 
@@ -161,29 +188,61 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _prepare(db: sqlite3.Connection, path: Path) -> int:
     """Lock and check the file; the version counter."""
+    written = frames_written(path.with_name(path.name + "-wal"))
     try:
         db.execute("PRAGMA locking_mode=EXCLUSIVE")  # one server a file; ends with the process
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
-        db.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA.split(";"):
-            db.execute(statement)
-        meta = dict(db.execute("SELECT key, value FROM meta"))
-        found, version = int(meta.get("schema", SCHEMA_VERSION)), int(meta.get("version", 0))
-        if found <= SCHEMA_VERSION:
-            db.execute("INSERT OR REPLACE INTO meta VALUES ('schema', ?)", (str(SCHEMA_VERSION),))
-        db.execute("COMMIT")
+        lost = written - frames_read(db)
+        check_pages(db)
+        version = _begin(db)
+        # That it is open is known even if the whole journal gets lost.
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {_explained(error)}") from None
+    except StoreError as error:
+        raise StoreError(f"{path}: {error}") from None
     except (ValueError, TypeError):
         raise StoreError(f"{path}: {UNUSABLE.format('its version is no number')}") from None
+    if lost > 0:
+        log.warning(
+            "the end of the journal is no whole write, it is left out",
+            file=str(path),
+            pages=lost,
+            remedy="after a crash nothing is to be done: what was answered is there, unless the"
+            " disk has lost it",
+        )
+    return version
+
+
+def _begin(db: sqlite3.Connection) -> int:
+    """The layout is ours, and whoever opens the file next can see how we ended."""
+    db.execute("BEGIN IMMEDIATE")
+    for statement in _SCHEMA.split(";"):
+        db.execute(statement)
+    meta = dict(db.execute("SELECT key, value FROM meta"))
+    found, version = int(meta.get("schema", SCHEMA_VERSION)), int(meta.get("version", 0))
     if found > SCHEMA_VERSION:
+        db.execute("ROLLBACK")
         raise StoreError(
-            f"{path}: the database was written by a newer version of runnerscale"
+            "the database was written by a newer version of runnerscale"
             f" (its layout is {found}, this one knows up to {SCHEMA_VERSION});"
             " use that version, or another data folder"
         )
+    columns = {row[1] for row in db.execute("PRAGMA table_info(objects)")}
+    if "checksum" not in columns:
+        db.execute("ALTER TABLE objects ADD COLUMN checksum INTEGER")
+    if meta.get("open", "0") != "0":
+        version += LEAP
+    now = {"schema": SCHEMA_VERSION, "version": version, "open": 1}
+    rows = [(key, str(value)) for key, value in now.items()]
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+    db.execute("COMMIT")
     return version
+
+
+def _cause(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _explained(error: sqlite3.Error) -> str:
@@ -194,4 +253,6 @@ def _explained(error: sqlite3.Error) -> str:
         return UNUSABLE.format(text)
     if "readonly" in text or "read-only" in text:
         return "the database is read-only; choose a folder that this user may write to"
+    if "full" in text:
+        return "the disk is full; free some of it, then start again"
     return f"the database cannot be used ({text})"

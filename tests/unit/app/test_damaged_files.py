@@ -84,7 +84,11 @@ async def test_a_database_with_a_garbled_version_or_object_names_it(tmp_path: Pa
             db.execute(sql)
         db.close()
 
-    change("UPDATE objects SET data = x'ff00'")
+    change("UPDATE objects SET data = replace(data, 'Pod', 'Pad')")  # still JSON, still an object
+    with pytest.raises(StoreError, match="pods/ns/a is damaged"):
+        open_sqlite_store(path)
+    # A row of an older layout has no checksum: found when it is looked at.
+    change("UPDATE objects SET data = x'ff00', checksum = NULL")
     store = open_sqlite_store(path)
     with pytest.raises(StoreError, match="pods/ns/a is damaged"):
         store.table("pods")
