@@ -13,6 +13,8 @@ import aiohttp
 from aiohttp import web
 
 from runnerscale.core.randomness import Random
+from runnerscale.kube.http_connection import HttpConnection
+from runnerscale.kube.httptools_transport import Address, Dial
 from tests.simulation.loop import COMPONENT, Component
 
 HOST = "127.0.0.1"
@@ -31,6 +33,15 @@ class Network:
     def connector(self, component: Component) -> Callable[[object], aiohttp.BaseConnector]:
         """Makes the connectors of a component; the argument (a bound, a context) is ignored."""
         return lambda _what: _Connector(self, component)
+
+    def dial(self, component: Component) -> Dial:
+        """Makes the direct connections of a component."""
+
+        async def dial(address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:
+            connection: HttpConnection = await self.connect(component, address.port, make)
+            return connection
+
+        return dial
 
     def plug(self, component: Component) -> None:
         """When the component dies, its lines are cut."""

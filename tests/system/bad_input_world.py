@@ -31,13 +31,13 @@ from runnerscale.fake_github.server import serve_fake_github
 from runnerscale.kube.builtin import NAMESPACES, SECRETS
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.credentials import StaticToken
+from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.metrics import KubeMetrics
-from runnerscale.kube.transport import AiohttpTransport as KubeTransport
 from runnerscale.kube.transport import Endpoint
 from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
 from runnerscale.scaleset.user_agent import SystemInfo
-from tests.system.test_kube_runtime import VirtualConnector
 from tests.unit.fake_github.http_world import VirtualConnector as GitHubConnector
+from tests.unit.kube.virtual_network import virtual_dial
 
 EPOCH_S = 1_800_000_000.0
 NS, HOME = "team", "arc-systems"
@@ -282,10 +282,7 @@ async def world(
 
 def client_as(token: str, clock: LoopClock, metrics: KubeMetrics | None) -> KubeClient:
     return KubeClient(
-        KubeTransport(
-            Endpoint("http://api.test:80"),
-            connector_factory=lambda limit: VirtualConnector(limit=limit),
-        ),
+        HttptoolsTransport(Endpoint("http://api.test:80"), dial=virtual_dial),
         credentials=StaticToken(SecretText(token)),
         clock=clock,
         random=seeded(1),

@@ -10,7 +10,6 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import aiohttp
 from aiohttp import web
 
 from runnerscale.apiserver.authentication import Identity
@@ -33,27 +32,20 @@ from runnerscale.kube.controller import Controller
 from runnerscale.kube.credentials import StaticToken
 from runnerscale.kube.errors import Conflict
 from runnerscale.kube.events import EventRecorder
+from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.lease import LeaderLease
 from runnerscale.kube.objects import ObjectReference, key_of, reference_to
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.patching import controller_reference, owner_index
 from runnerscale.kube.reconcile import Plan
-from runnerscale.kube.transport import AiohttpTransport, Endpoint
+from runnerscale.kube.transport import Endpoint
 from runnerscale.kube.watch import Added, Deleted, Modified
+from tests.unit.kube.virtual_network import virtual_dial
 
 RunVirtual = Callable[[Coroutine[Any, Any, Any]], Any]
 EPOCH_S = 1_800_000_000.0
 NAMESPACE = "team"
-
-
-class VirtualConnector(aiohttp.BaseConnector):
-    """Connects through the loop, which is a virtual one here."""
-
-    async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        _, protocol = await loop.create_connection(self._factory, req.url.host, req.url.port)
-        return protocol
 
 
 @asynccontextmanager
@@ -88,9 +80,7 @@ class Lagging(KubeClient):
 
 def client_to(url: str, seed: int = 1, kind: type[KubeClient] = KubeClient) -> KubeClient:
     return kind(
-        AiohttpTransport(
-            Endpoint(url), connector_factory=lambda limit: VirtualConnector(limit=limit)
-        ),
+        HttptoolsTransport(Endpoint(url), dial=virtual_dial),
         clock=LoopClock(EPOCH_S),
         random=seeded(seed),
         credentials=StaticToken(SecretText("t0k")),

@@ -22,11 +22,13 @@ from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import seeded
 from runnerscale.core.secret import SecretText
 from runnerscale.kube import errors
+from runnerscale.kube.aiohttp_transport import AiohttpTransport
 from runnerscale.kube.builtin import CONFIG_MAPS, PODS
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.cluster import ClusterConfig, Login, load_config, open_client
+from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.pem import ClientCertificate
-from runnerscale.kube.transport import AiohttpTransport, Endpoint
+from runnerscale.kube.transport import Endpoint
 from runnerscale.kube.watch import Added, Bookmark
 
 AUTHORITY = trustme.CA()
@@ -77,7 +79,8 @@ async def test_a_get_over_tls_with_an_authority_of_our_own() -> None:
         assert found.metadata.name == "p"
 
 
-async def test_connections_are_used_again_and_bounded() -> None:
+@pytest.mark.parametrize("kind", [AiohttpTransport, HttptoolsTransport])
+async def test_connections_are_used_again_and_bounded(kind: Any) -> None:
     peers: set[Any] = set()
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -87,7 +90,7 @@ async def test_connections_are_used_again_and_bounded() -> None:
 
     async with serving(handler) as url:
         tls = ssl.create_default_context(cadata=CA_PEM)
-        transport = AiohttpTransport(Endpoint(url, tls), connections_max=3)
+        transport = kind(Endpoint(url, tls), connections_max=3)
         async with asyncio.TaskGroup() as group:
             for _ in range(30):
                 group.create_task(transport.request("GET", "/api"))

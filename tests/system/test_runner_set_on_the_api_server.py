@@ -35,15 +35,17 @@ from runnerscale.kube.builtin import NAMESPACES
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.controller import Controller
 from runnerscale.kube.credentials import StaticToken
+from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.patching import owner_index
-from runnerscale.kube.transport import AiohttpTransport, Endpoint
+from runnerscale.kube.transport import Endpoint
 from runnerscale.listener.job_started import JobStartedWriter, Outcome
 from runnerscale.listener.scaler import WantedPatch, patch_body
 from runnerscale.scaleset.model import JobEvent, JobEventKind
 from tests.plan.ephemeral_runner_set.world import Events, GitHub
-from tests.system.test_kube_runtime import Lagging, VirtualConnector
+from tests.system.test_kube_runtime import Lagging
+from tests.unit.kube.virtual_network import virtual_dial
 
 RunVirtual = Callable[[Coroutine[Any, Any, Any]], Any]
 EPOCH_S = 1_800_000_000.0
@@ -126,10 +128,7 @@ async def world(*, lagging: bool = False) -> AsyncIterator[World]:
     server = await asyncio.get_running_loop().create_server(runner.server, "api.test", 80)
     kind = Lagging if lagging else KubeClient
     client = kind(
-        AiohttpTransport(
-            Endpoint("http://api.test:80"),
-            connector_factory=lambda limit: VirtualConnector(limit=limit),
-        ),
+        HttptoolsTransport(Endpoint("http://api.test:80"), dial=virtual_dial),
         credentials=StaticToken(SecretText("t0k")),
         clock=clock,
         random=seeded(1),

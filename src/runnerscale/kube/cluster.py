@@ -18,6 +18,7 @@ import structlog
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
+from runnerscale.kube.aiohttp_transport import AiohttpTransport
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.credentials import (
     Anonymous,
@@ -28,14 +29,10 @@ from runnerscale.kube.credentials import (
 )
 from runnerscale.kube.errors import ConfigError
 from runnerscale.kube.exec_plugin import ExecCredentials, ExecPlugin, RunProcess, run_process
+from runnerscale.kube.httptools_transport import Dial, HttptoolsTransport, tcp_dial
 from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.pem import ClientCertificate
-from runnerscale.kube.transport import (
-    AiohttpTransport,
-    ConnectorFactory,
-    Endpoint,
-    tcp_connector,
-)
+from runnerscale.kube.transport import Endpoint
 
 log = structlog.get_logger(__name__)
 
@@ -106,13 +103,14 @@ def open_client(
     random: Random,
     metrics: KubeMetrics | None = None,
     user_agent: str = "runnerscale",
-    connector_factory: ConnectorFactory = tcp_connector,
+    dial: Dial = tcp_dial,
     process: RunProcess = run_process,
     environ: Mapping[str, str] | None = None,
 ) -> KubeClient:
     """The client that this configuration leads to. Nothing is sent yet; close it in the end.
 
-    `process` and `environ` serve exec plugins only.
+    `dial` makes the connections where there is no proxy; `process` and `environ` serve exec
+    plugins only.
 
     Raises:
         ConfigError: the certificates cannot be used.
@@ -124,9 +122,9 @@ def open_client(
             server=config.server,
             asked_by=f"insecure-skip-tls-verify in {config.source}",
         )
-    transport = AiohttpTransport(
-        Endpoint(config.server, tls, config.server_name, config.proxy_url),
-        connector_factory=connector_factory,
+    endpoint = Endpoint(config.server, tls, config.server_name, config.proxy_url)
+    transport = (
+        AiohttpTransport(endpoint) if config.proxy_url else HttptoolsTransport(endpoint, dial=dial)
     )
     credentials = _credentials(config, transport, clock, process, environ or {})
     return KubeClient(
@@ -141,7 +139,7 @@ def open_client(
 
 def _credentials(
     config: ClusterConfig,
-    transport: AiohttpTransport,
+    transport: AiohttpTransport | HttptoolsTransport,
     clock: Clock,
     process: RunProcess,
     environ: Mapping[str, str],
@@ -165,7 +163,9 @@ def _credentials(
 
 
 def _exchange(
-    transport: AiohttpTransport, config: ClusterConfig, certificate: ClientCertificate
+    transport: AiohttpTransport | HttptoolsTransport,
+    config: ClusterConfig,
+    certificate: ClientCertificate,
 ) -> None:
     tls = tls_context(config, certificate)
     if tls is not None:

@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 
 from runnerscale.kube import errors
+from runnerscale.kube.aiohttp_transport import _mapped_errors
 from runnerscale.kube.status import error_from, error_from_watch, parse_retry_after
-from runnerscale.kube.transport import _mapped_errors
 
 TREE = {
     "KubeError": "Exception",

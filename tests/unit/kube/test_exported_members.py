@@ -21,7 +21,9 @@ PUBLIC = {
     "reconcile": ["Pass", "PassEnd", "Plan", "Reconciler"],
     "resource": ["Resource"],
     "store": ["Change", "Store"],
-    "transport": ["AiohttpTransport", "Answer", "Endpoint", "Stream", "Transport"],
+    "aiohttp_transport": ["AiohttpTransport"],
+    "httptools_transport": ["Address", "HttptoolsTransport", "tcp_dial"],
+    "transport": ["Answer", "Endpoint", "Stream", "Transport"],
     "watch": ["Added", "Bookmark", "Deleted", "ErrorEvent", "Modified", "Poisoned"],
     "work_queue": ["QueueShutDown", "WorkQueue"],
 }

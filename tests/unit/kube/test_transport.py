@@ -1,4 +1,4 @@
-"""Cutting a stream into lines, and aiohttp on a network that does not exist."""
+"""Cutting a stream into lines, and both transports on a network that does not exist."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -10,10 +10,14 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runnerscale.kube.aiohttp_transport import AiohttpTransport
 from runnerscale.kube.errors import BadAnswer, Unreachable
-from runnerscale.kube.transport import AiohttpTransport, Endpoint, LineSplitter
+from runnerscale.kube.httptools_transport import HttptoolsTransport
+from runnerscale.kube.transport import Endpoint, LineSplitter, Transport
+from tests.unit.kube.virtual_network import virtual_dial
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+TransportTo = Callable[[str], Transport]
 RunVirtual = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
@@ -54,13 +58,23 @@ async def serve(handler: Handler) -> str:
     return "http://api.test:80"
 
 
-def transport_to(server: str) -> AiohttpTransport:
+def through_aiohttp(server: str) -> Transport:
     return AiohttpTransport(
         Endpoint(server), connector_factory=lambda limit: VirtualConnector(limit=limit)
     )
 
 
-def test_a_whole_answer_on_virtual_time(run_virtual: RunVirtual) -> None:
+def directly(server: str) -> Transport:
+    return HttptoolsTransport(Endpoint(server), dial=virtual_dial)
+
+
+@pytest.fixture(params=[directly, through_aiohttp], ids=["httptools", "aiohttp"])
+def transport_to(request: pytest.FixtureRequest) -> TransportTo:
+    made: TransportTo = request.param
+    return made
+
+
+def test_a_whole_answer_on_virtual_time(run_virtual: RunVirtual, transport_to: TransportTo) -> None:
     seen: dict[str, Any] = {}
 
     async def handler(request: web.BaseRequest) -> web.Response:
@@ -94,7 +108,9 @@ def test_a_whole_answer_on_virtual_time(run_virtual: RunVirtual) -> None:
     assert set(seen["headers"]) == {"host", "accept", "content-length"}
 
 
-def test_a_redirect_is_an_answer_and_not_followed(run_virtual: RunVirtual) -> None:
+def test_a_redirect_is_an_answer_and_not_followed(
+    run_virtual: RunVirtual, transport_to: TransportTo
+) -> None:
     async def handler(request: web.BaseRequest) -> web.Response:
         return web.Response(status=302, headers={"Location": "http://elsewhere/"})
 
@@ -109,7 +125,9 @@ def test_a_redirect_is_an_answer_and_not_followed(run_virtual: RunVirtual) -> No
     assert run_virtual(scenario()) == 302
 
 
-async def _read_stream(handler: Handler, silence_max_s: float) -> list[bytes]:
+async def _read_stream(
+    transport_to: TransportTo, handler: Handler, silence_max_s: float
+) -> list[bytes]:
     url = await serve(handler)
     transport = transport_to(url)
     lines: list[bytes] = []
@@ -125,7 +143,7 @@ async def _read_stream(handler: Handler, silence_max_s: float) -> list[bytes]:
     return lines
 
 
-def test_a_stream_comes_line_by_line(run_virtual: RunVirtual) -> None:
+def test_a_stream_comes_line_by_line(run_virtual: RunVirtual, transport_to: TransportTo) -> None:
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -134,10 +152,10 @@ def test_a_stream_comes_line_by_line(run_virtual: RunVirtual) -> None:
             await asyncio.sleep(100)
         return response
 
-    assert run_virtual(_read_stream(handler, 300)) == [b"one", b"two", b"three"]
+    assert run_virtual(_read_stream(transport_to, handler, 300)) == [b"one", b"two", b"three"]
 
 
-def test_a_silent_stream_is_given_up(run_virtual: RunVirtual) -> None:
+def test_a_silent_stream_is_given_up(run_virtual: RunVirtual, transport_to: TransportTo) -> None:
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -146,7 +164,7 @@ def test_a_silent_stream_is_given_up(run_virtual: RunVirtual) -> None:
         return response
 
     async def scenario() -> tuple[list[bytes], float]:
-        lines = await _read_stream(handler, 315)
+        lines = await _read_stream(transport_to, handler, 315)
         return lines, asyncio.get_running_loop().time()
 
     lines, took_s = run_virtual(scenario())
@@ -155,20 +173,22 @@ def test_a_silent_stream_is_given_up(run_virtual: RunVirtual) -> None:
     assert 300 < took_s < 400
 
 
-def test_an_answer_cut_in_a_line_is_no_end_in_order(run_virtual: RunVirtual) -> None:
+def test_an_answer_cut_in_a_line_is_no_end_in_order(
+    run_virtual: RunVirtual, transport_to: TransportTo
+) -> None:
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b"one\nhal")
         return response
 
-    lines = run_virtual(_read_stream(handler, 300))
+    lines = run_virtual(_read_stream(transport_to, handler, 300))
     assert lines[0] == b"one"
     assert b"middle of a line" in lines[1]
 
 
 def test_the_environment_does_not_send_us_through_a_proxy(
-    run_virtual: RunVirtual, monkeypatch: pytest.MonkeyPatch
+    run_virtual: RunVirtual, transport_to: TransportTo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://nowhere.invalid:1")

@@ -25,8 +25,10 @@ from runnerscale.core.secret import SecretText
 from runnerscale.fake_github.options import Options
 from runnerscale.fake_github.server import serve_fake_github
 from runnerscale.kube import transport as kube_transport
+from runnerscale.kube.aiohttp_transport import AiohttpTransport
 from runnerscale.kube.errors import BadAnswer
-from runnerscale.kube.transport import AiohttpTransport, Endpoint, LineSplitter
+from runnerscale.kube.httptools_transport import HttptoolsTransport
+from runnerscale.kube.transport import Endpoint, LineSplitter
 from runnerscale.kube.yaml_text import NotYaml, load_yaml
 from runnerscale.node.attempt_files import NodeFolder
 from runnerscale.node.node_server import NodeServer
@@ -153,11 +155,14 @@ async def answering(body: bytes, **headers: str) -> AsyncIterator[str]:
         await server.close()
 
 
-async def test_the_kube_client_reads_no_answer_without_end(monkeypatch: Any) -> None:
+KUBE_TRANSPORTS = [AiohttpTransport, HttptoolsTransport]
+
+
+@pytest.mark.parametrize("kind", KUBE_TRANSPORTS)
+async def test_the_kube_client_reads_no_answer_without_end(kind: Any) -> None:
     assert kube_transport.BODY_BYTES_MAX <= 256 * 1024 * 1024
-    monkeypatch.setattr(kube_transport, "BODY_BYTES_MAX", 1000)
     async with answering(b"x" * 1001) as url:
-        transport = AiohttpTransport(Endpoint(url))
+        transport = kind(Endpoint(url), body_bytes_max=1000)
         try:
             with pytest.raises(BadAnswer, match="larger than 1000 bytes"):
                 await transport.request("GET", "/x")
@@ -168,10 +173,11 @@ async def test_the_kube_client_reads_no_answer_without_end(monkeypatch: Any) -> 
             await transport.close()
 
 
-async def test_the_kube_client_unpacks_nothing() -> None:
+@pytest.mark.parametrize("kind", KUBE_TRANSPORTS)
+async def test_the_kube_client_unpacks_nothing(kind: Any) -> None:
     body = gzip.compress(b" " * 100_000)
     async with answering(body, **{"Content-Encoding": "gzip"}) as url:
-        transport = AiohttpTransport(Endpoint(url))
+        transport = kind(Endpoint(url))
         try:
             assert (await transport.request("GET", "/x")).body == body
         finally:

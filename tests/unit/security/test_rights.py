@@ -17,11 +17,12 @@ from runnerscale.controllers.ephemeral_runner.runner_pod import runner_pod
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import seeded
 from runnerscale.core.secret import SecretText
+from runnerscale.kube.aiohttp_transport import AiohttpTransport
 from runnerscale.kube.builtin import SECRETS
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.credentials import StaticToken
 from runnerscale.kube.errors import KubeError
-from runnerscale.kube.transport import AiohttpTransport, Endpoint
+from runnerscale.kube.transport import Endpoint
 from tests.unit.apiserver.harness import ADMIN, Api, pod, serving
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -1,0 +1,245 @@
+"""One HTTP/1.1 connection of the direct transport: one exchange at a time, parsed by llhttp.
+
+The protocol that asyncio calls and llhttp calls back. It knows nothing of pools, names or
+deadlines (`httptools_transport.py`), and of Kubernetes nothing at all. Whatever goes wrong
+while an exchange is under way becomes an error of `errors.py`, once.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, cast
+
+import httptools
+
+from runnerscale.core.plain_text import one_line
+from runnerscale.kube.errors import BadAnswer, KubeError, Unreachable
+from runnerscale.kube.transport import BODY_BYTES_MAX, SAID_MAX, Answer
+
+HEAD_BYTES_MAX = 512 * 1024  # of an answer; the head that Kubernetes sends takes a few hundred
+BUFFER_BYTES_MAX = 4 * 1024 * 1024  # of a stream that nobody reads: then the peer has to wait
+
+
+class StaleConnection(KubeError):
+    """The peer closed a connection that had been used before, without a byte of an answer.
+
+    Most often it had closed it already when the request was written.
+    """
+
+
+class HttpConnection(asyncio.Protocol):
+    """Made by a dial; `request` or `stream` begins an exchange, and only one at a time."""
+
+    def __init__(
+        self, host: str, *, made_for: object = None, body_bytes_max: int = BODY_BYTES_MAX
+    ) -> None:
+        """`host`: for messages. `made_for`: whatever the maker wants to know it by."""
+        self.host = host
+        self.made_for = made_for
+        self.exchanges = 0
+        self.is_open = False
+        self.may_be_used_again = False
+        self._body_bytes_max = body_bytes_max
+        self._transport: asyncio.Transport | None = None
+        self._parser: Any = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: KubeError | None = None
+        self._is_paused = False
+        self._reset(is_stream=False)
+        self._is_busy = False
+
+    # -- exchanges -----------------------------------------------------------------------------
+
+    async def request(self, raw: bytes) -> Answer:
+        """Send it; the whole answer. Given up on the way, the connection is closed.
+
+        Raises:
+            Unreachable: cut, or no HTTP connection at all.
+            StaleConnection: see there.
+            BadAnswer: not HTTP, or without end.
+        """
+        self._begin(raw, is_stream=False)
+        try:
+            await self._until(lambda: self._is_complete)
+        except BaseException:  # also when cancelled: half an answer may still be on its way
+            self.abort()
+            raise
+        return Answer(self.status, self.headers, b"".join(self._parts))
+
+    async def stream(self, raw: bytes, *, silence_max_s: float) -> None:
+        """Send it and wait for the head of the answer; then `chunk`. Raises as `request`."""
+        self._begin(raw, is_stream=True)
+        await self._until(lambda: self._is_head_complete, silence_max_s)
+
+    async def chunk(self, silence_max_s: float) -> bytes:
+        """What came since; empty: the answer has ended in order. Raises as `request`."""
+        await self._until(lambda: bool(self._parts) or self._is_complete, silence_max_s)
+        came = b"".join(self._parts)
+        self._parts.clear()
+        self._bytes = 0
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+        return came
+
+    def close(self) -> None:
+        """In order: what is written is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """At once."""
+        self.is_open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _begin(self, raw: bytes, *, is_stream: bool) -> None:
+        assert not self._is_busy, "one exchange at a time"
+        self._reset(is_stream=is_stream)
+        self._is_busy = True
+        self.exchanges += 1
+        if self._transport is None or self._transport.is_closing():
+            self._fail(StaleConnection(f"{self.host} closed the connection"))
+            return
+        self._transport.write(raw)
+
+    def _reset(self, *, is_stream: bool) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._is_stream = is_stream
+        self._is_head_complete = False
+        self._is_complete = False
+        self._head_bytes = 0
+        self._parts: deque[bytes] = deque()
+        self._bytes = 0
+        self._failure = None
+        self.may_be_used_again = False
+
+    async def _until(self, there: Any, silence_max_s: float | None = None) -> None:
+        while not there():
+            if self._failure is not None:
+                raise self._failure
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                if silence_max_s is None:
+                    await self._waiter
+                else:
+                    async with asyncio.timeout(silence_max_s):
+                        await self._waiter
+            except TimeoutError:
+                raise Unreachable(f"{self.host}: no byte came for too long") from None
+            finally:
+                self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, error: KubeError) -> None:
+        if self._failure is None and not self._is_complete:
+            self._failure = error
+        self._is_busy = False
+        self.abort()
+        self._wake()
+
+    # -- what asyncio calls --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ready for the first exchange."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        self._parser = httptools.HttpResponseParser(self)
+        self.is_open = True
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of an answer; where none was asked for, they are not ours to understand."""
+        if not self._is_busy:
+            self.abort()
+            return
+        if not self._is_head_complete:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            said = one_line(str(error), SAID_MAX)
+            self._fail(BadAnswer(f"{self.host}: not an HTTP answer: {said}"))
+            return
+        if not self._is_head_complete and self._head_bytes > HEAD_BYTES_MAX:
+            self._fail(BadAnswer(f"{self.host}: not an HTTP answer: its head has no end"))
+
+    def eof_received(self) -> None:
+        """The transport closes itself; `connection_lost` follows."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """In order, where the answer ends with the connection; else it is broken off."""
+        self.is_open = False
+        if not self._is_busy:
+            return
+        if error is None and self._ends_with_connection():
+            self.on_message_complete()
+            return
+        if self.exchanges > 1 and not self._head_bytes:
+            self._fail(StaleConnection(f"{self.host} closed the connection"))
+        elif self._is_head_complete:
+            self._fail(Unreachable(f"{self.host}: the answer was cut"))
+        else:
+            why = f"{type(error).__name__}: {error}" if error else "closed by the other side"
+            self._fail(
+                Unreachable(f"{self.host}: the connection broke ({one_line(why, SAID_MAX)})")
+            )
+
+    def _ends_with_connection(self) -> bool:
+        return (
+            self._is_head_complete
+            and "content-length" not in self.headers
+            and "transfer-encoding" not in self.headers
+        )
+
+    # -- what llhttp calls ---------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """One more than was asked for is nobody's answer: not the next one's either."""
+        if not self._is_busy:
+            self.abort()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One whole header."""
+        if self._is_busy:
+            self.headers[name.decode("latin-1").lower()] = value.decode("utf-8", "replace")
+
+    def on_headers_complete(self) -> None:
+        """The head is there; one with 1xx is followed by another."""
+        if not self._is_busy:
+            return
+        self.status = self._parser.get_status_code()
+        if self.status >= 200:
+            self._is_head_complete = True
+            if self._is_stream:
+                self._wake()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        if not self._is_busy:
+            return
+        self._parts.append(body)
+        self._bytes += len(body)
+        if self._is_stream:
+            if self._bytes > BUFFER_BYTES_MAX and not self._is_paused and self._transport:
+                self._is_paused = True
+                self._transport.pause_reading()
+            self._wake()
+        elif self._bytes > self._body_bytes_max:
+            self._parts.clear()
+            self._fail(
+                BadAnswer(f"{self.host}: the answer is larger than {self._body_bytes_max} bytes")
+            )
+
+    def on_message_complete(self) -> None:
+        """The answer is whole."""
+        if not self._is_busy:
+            return
+        if self.status < 200:
+            self.headers = {}
+            return
+        self._is_busy = False
+        self._is_complete = True
+        self.may_be_used_again = self._parser.should_keep_alive()
+        self._wake()
