@@ -4,6 +4,10 @@ True is always the good side, except where the name says otherwise (`VersionSkew
 a False one come from `reasons.py`; how a list of conditions is kept: `controllers/conditions.py`.
 """
 
+# All four kinds
+RECONCILED = "Reconciled"  # only once it was False: every look at the object failed
+READABLE = "Readable"  # only once it was False: a field has a type that we cannot read
+
 # AutoscalingRunnerSet
 READY = "Ready"  # everything below is well: jobs that are queued will be served
 SPEC_ACCEPTED = "SpecAccepted"  # the wish makes sense; if not, the last good state goes on

@@ -61,8 +61,12 @@ class Controller:
         own_writes: OwnWrites | None = None,
         rounds_max: int = ROUNDS_MAX,
         batch_max: int = BATCH_MAX,
+        ended: Callable[[str, PassEnd], None] | None = None,
     ) -> None:
-        """`keys`: all keys there are, for the level pass. `own_writes`: this controller's own."""
+        """`keys`: all keys there are, for the level pass. `own_writes`: this controller's own.
+
+        `ended`: is told how each pass ended. Must not block.
+        """
         self.name = name
         self.queue = WorkQueue(name=name, clock=clock, random=random, metrics=metrics)
         self._reconciler = reconciler
@@ -75,6 +79,7 @@ class Controller:
         self._own_writes = own_writes
         self._rounds_max = rounds_max
         self._batch_max = batch_max
+        self._ended = ended
         self._passes = 0
         self._run_id = hex_text(random, 4)
         self._metrics = None if metrics is None else metrics.for_controller(name)
@@ -158,6 +163,7 @@ class Controller:
                 self._metrics.workers.inc()
             try:
                 end = await self._guarded(key)
+                self._tell(key, end)
                 self._finish(key, end, self._clock.monotonic_s() - begin_s)
             finally:
                 if self._metrics is not None:
@@ -183,6 +189,14 @@ class Controller:
         except Exception as error:  # noqa: BLE001 - as above; what the pass did still counts
             end = PassEnd(end.again_s, end.failed, end.unfinished, (*end.errors, error))
         return end
+
+    def _tell(self, key: str, end: PassEnd) -> None:
+        if self._ended is None:
+            return
+        try:
+            self._ended(key, end)
+        except Exception:  # reason: whoever listens must not cost the worker
+            log.exception("the end of a pass could not be told")
 
     def _finish(self, key: str, end: PassEnd, took_s: float) -> None:
         """Every ending of a pass: what it is called, counted, and when the key comes back."""

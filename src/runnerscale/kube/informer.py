@@ -81,6 +81,7 @@ class Informer(Generic[T]):
         self._metrics = None if metrics is None else metrics.for_informer(resource.plural)
         self._handlers: list[Callable[[Change[T]], None]] = []
         self._poison_handlers: list[Callable[[Poisoned], None]] = []
+        self._poison_end_handlers: list[Callable[[str], None]] = []
         self._progress_handlers: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
         self._version = ""  # resume from here; "": list first
@@ -118,6 +119,10 @@ class Informer(Generic[T]):
     def on_poison(self, handler: Callable[[Poisoned], None]) -> None:
         """Call for each object that does not fit its type. Must not block."""
         self._poison_handlers.append(handler)
+
+    def on_poison_end(self, handler: Callable[[str], None]) -> None:
+        """Call with the key of each such object that can be read again, or is gone."""
+        self._poison_end_handlers.append(handler)
 
     def on_progress(self, handler: Callable[[], None]) -> None:
         """Call whenever the cache has moved to a later version. Must not block."""
@@ -228,7 +233,8 @@ class Informer(Generic[T]):
         for key in [*self.store]:
             if key not in now and key not in poisoned:
                 self._remove(key)
-        self.poisoned = {k: v for k, v in self.poisoned.items() if k in poisoned}
+        for key in [key for key in self.poisoned if key not in poisoned]:
+            self._heal(key)
         for key, item in now.items():
             old = self.store.get(key)
             meta = item.metadata
@@ -323,7 +329,7 @@ class Informer(Generic[T]):
         known = self.store.get(key)
         if known is not None and uid and known.metadata.uid != uid:
             return  # the end of an earlier object of that name
-        self.poisoned.pop(key, None)
+        self._heal(key)
         self._remove(key)
 
     def _take_poisoned(self, found: Poisoned) -> None:
@@ -341,7 +347,7 @@ class Informer(Generic[T]):
                 Poisoned("", key, meta.uid or "", meta.resource_version or "", f"index: {error}")
             )
             return
-        self.poisoned.pop(key, None)
+        self._heal(key)
         self._tell_change(change)
 
     def _remove(self, key: str) -> None:
@@ -369,6 +375,11 @@ class Informer(Generic[T]):
         )
         for handler in self._poison_handlers:
             self._call(handler, found)
+
+    def _heal(self, key: str) -> None:
+        if self.poisoned.pop(key, None) is not None:
+            for handler in self._poison_end_handlers:
+                self._call(handler, key)
 
     # --- telling others -----------------------------------------------------------------
 

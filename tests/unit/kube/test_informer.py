@@ -374,6 +374,37 @@ def test_an_object_that_turns_to_poison_keeps_its_last_good_state_until_it_heals
 
 
 @pytest.mark.parametrize("how", ["watch", "list"])
+def test_the_end_of_poison_is_told_though_no_good_state_was_ever_known(
+    run_virtual: RunVirtual, how: str
+) -> None:
+    # No change is told of it, so whoever reported it would report it until a restart.
+    server = MiniServer()
+    server.put(path_of("bad"), {"spec": {"size": "x"}})
+    ended: list[str] = []
+
+    async def scenario() -> None:
+        informer = informer_on(server)
+        informer.on_poison_end(ended.append)
+        async with running(informer):
+            await informer.wait_synced()
+            assert ended == []
+            if how == "list":
+                server.frozen = True
+            server.drop(path_of("bad"))
+            if how == "list":
+                informer.relist()
+            await asyncio.sleep(1)
+            assert ended == ["ns/bad"]
+            server.thaw()
+            server.put(path_of("bad"), {"spec": {"size": "x"}})
+            server.put(path_of("bad"), {"spec": {"size": 1}})
+            await asyncio.sleep(1)
+            assert ended == ["ns/bad", "ns/bad"]
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("how", ["watch", "list"])
 def test_poison_under_a_known_name_is_the_end_of_the_one_before(
     run_virtual: RunVirtual, how: str
 ) -> None:

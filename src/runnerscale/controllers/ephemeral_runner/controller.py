@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS, EphemeralRunner
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
-from runnerscale.api.reasons import Reason, Trouble, trouble
+from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner import learning
 from runnerscale.controllers.ephemeral_runner.actions import Action, Answered
 from runnerscale.controllers.ephemeral_runner.apply import Hands
@@ -20,6 +20,7 @@ from runnerscale.controllers.ephemeral_runner.pod_ended import omen_of
 from runnerscale.controllers.ephemeral_runner.pod_view import pod_view
 from runnerscale.controllers.ephemeral_runner.snapshot import Hand, PodPast, Snapshot
 from runnerscale.controllers.reporting import Reporter
+from runnerscale.controllers.unreadable import unreadable
 from runnerscale.core.clock import Clock
 from runnerscale.credentials.place import Clients
 from runnerscale.kube.builtin import Pod
@@ -152,6 +153,7 @@ class EphemeralRunnerReconciler:
 
         self._runners.on_change(runner_changed)
         self._runners.on_poison(self._report_poison)
+        self._runners.on_poison_end(self._forget_poison)
         self._pods.on_change(pod_changed)
         self._runner_sets.on_change(set_changed)
 
@@ -184,12 +186,11 @@ class EphemeralRunnerReconciler:
     def _report_poison(self, found: Poisoned) -> None:
         """An object that cannot be decoded is kept out of all decisions, and told about."""
         namespace, name = split_key(found.key)
-        why = trouble(
-            Reason.OBJECT_UNREADABLE,
-            about=f"EphemeralRunner {found.key}",
-            happened=found.reason,
-        )
+        why = unreadable(EPHEMERAL_RUNNERS, found)
         self._reporter.report(self._reference(namespace, name, found.uid), found.key, (why,))
+
+    def _forget_poison(self, key: str) -> None:
+        self._reporter.forget(EPHEMERAL_RUNNERS.kind, key)  # what else is wrong, a pass tells
 
     def _reference(self, namespace: str, name: str, uid: str) -> ObjectReference:
         kind = EPHEMERAL_RUNNERS

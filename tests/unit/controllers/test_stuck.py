@@ -1,0 +1,203 @@
+"""An object whose every pass fails says so within a minute: condition, Event, metric."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+
+from runnerscale.api.conditions import READY, RECONCILED
+from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.controllers.condition_writer import ConditionWriter
+from runnerscale.controllers.metrics import ControllerMetrics
+from runnerscale.controllers.reporting import Reporter
+from runnerscale.controllers.stuck import StuckPasses
+from runnerscale.core.clock import LoopClock, ManualClock
+from runnerscale.core.randomness import seeded
+from runnerscale.kube.controller import Controller
+from runnerscale.kube.errors import Conflict, Forbidden, KubeError, ServerFault
+from runnerscale.kube.reconcile import Plan
+from tests.plan.memory_api import MemoryApi
+
+RunVirtual = Callable[[Coroutine[Any, Any, Any]], Any]
+KIND = "EphemeralRunnerSet"
+OTHERS = {"type": READY, "status": "True", "reason": "Ready", "message": ""}
+
+
+def _drop(*_: Any) -> Any:
+    raise structlog.DropEvent
+
+
+class World:
+    """A controller whose passes fail as `error` says, and what becomes visible of that."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.events: list[tuple[str, str, str]] = []
+        self.registry = CollectorRegistry()
+        clock = LoopClock(1_700_000_000.0)
+        self.api = MemoryApi(ManualClock())
+        self.cache = self.api.cache(EPHEMERAL_RUNNER_SETS)
+        self.writer = ConditionWriter(self.api, clock=clock)  # type: ignore[arg-type]
+        reporter = Reporter(self, ControllerMetrics(self.registry))
+        stuck = StuckPasses(self.cache, reporter=reporter, writer=self.writer, clock=clock)
+        self.controller = Controller(
+            name="sets",
+            reconciler=self,
+            keys=self.cache.store.keys,
+            clock=clock,
+            random=seeded(1),
+            ended=stuck.ended,
+        )
+        stuck.connect(self.controller.enqueue_after)
+        self.put("s", conditions=[OTHERS])
+
+    def put(self, name: str, *, conditions: list[Any]) -> None:
+        body = {"metadata": {"name": name}, "status": {"conditions": conditions}}
+        self.api.put(EPHEMERAL_RUNNER_SETS, "ns", body)
+
+    # the reconciler
+    def observe(self, key: str) -> Any:
+        return self.cache.store.get(key)
+
+    def plan(self, seen: Any) -> Plan[Any, Any]:
+        if seen.metadata.name == "s" and self.error is not None:
+            raise self.error
+        return Plan()
+
+    async def apply(self, action: Any) -> None:
+        raise AssertionError
+
+    def learn(self, seen: Any, answers: Any) -> Any:
+        return seen
+
+    def report(self, key: str, seen: Any, troubles: Any) -> None:
+        pass
+
+    # the recorder
+    def record(self, about: Any, *, type: str, reason: str, message: str) -> None:  # noqa: A002
+        self.events.append((about.name, reason, message))
+
+    @asynccontextmanager
+    async def running(self) -> Any:
+        structlog.configure(processors=[_drop])  # tracebacks drawn for people take seconds
+        tasks = [asyncio.create_task(w) for w in (self.controller.run(), self.writer.run())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    def condition(self, name: str = "s") -> tuple[str, str] | None:
+        body = self.api.body(EPHEMERAL_RUNNER_SETS, "ns", name) or {}
+        for item in body["status"]["conditions"]:
+            if item["type"] == RECONCILED:
+                return item["status"], item["reason"]
+        return None
+
+    def gauge(self, reason: str, name: str = "s") -> float | None:
+        labels = {"kind": KIND, "namespace": "ns", "name": name, "reason": reason}
+        return self.registry.get_sample_value("runnerscale_trouble", labels)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "said"),
+    [
+        (ZeroDivisionError("s3cret"), "ReconcileFailed", "an unexpected ZeroDivisionError in plan"),
+        (KubeError("the pass did not end within 120 s"), "ReconcileFailed", "within 120 s"),
+        (ServerFault(500, "InternalError", "disk is full"), "ApiServerRefused", "disk is full"),
+        (Forbidden(403, "Forbidden", "cannot patch resource x"), "RightsMissing", "cannot patch"),
+        (Conflict(409, "Conflict", "modified"), "ControllersCompete", "meets a conflict"),
+    ],
+)
+def test_what_fails_for_a_minute_is_condition_event_and_metric(
+    run_virtual: RunVirtual, error: Exception, reason: str, said: str
+) -> None:
+    world = World()
+    world.error = error
+
+    async def scenario() -> None:
+        async with world.running():
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(40)
+            assert (world.condition(), world.events) == (None, [])  # it may pass
+            await asyncio.sleep(20)
+            assert world.condition() == ("False", reason)
+            assert world.gauge(reason) == 1
+            [(name, told, message)] = world.events
+            assert (name, told) == ("s", reason)
+            assert said in message
+            assert "s3cret" not in message  # an unexpected error may quote anything
+            world.api.changes()
+            await asyncio.sleep(3600)
+            assert world.api.changes() == []  # said once, however long it lasts
+            assert len(world.events) == 1
+
+    run_virtual(scenario())
+
+
+def test_it_is_taken_back_with_the_first_pass_that_ends_well(run_virtual: RunVirtual) -> None:
+    world = World()
+    world.error = KeyError("x")
+
+    async def scenario() -> None:
+        async with world.running():
+            await asyncio.sleep(60)
+            assert world.condition() == ("False", "ReconcileFailed")
+            world.error = None
+            await asyncio.sleep(130)  # the level pass
+            assert world.condition() == ("True", "Recovered")
+            assert world.gauge("ReconcileFailed") is None
+            body = world.api.body(EPHEMERAL_RUNNER_SETS, "ns", "s") or {}
+            assert body["status"]["conditions"][0] == OTHERS  # nobody else's word is lost
+
+    run_virtual(scenario())
+
+
+def test_a_word_of_an_earlier_process_is_taken_back(run_virtual: RunVirtual) -> None:
+    world = World()
+    left = {"type": RECONCILED, "status": "False", "reason": "ReconcileFailed", "message": "x"}
+    world.put("left", conditions=[left])
+
+    async def scenario() -> None:
+        async with world.running():
+            await asyncio.sleep(1)
+            assert world.condition("left") == ("True", "Recovered")
+
+    run_virtual(scenario())
+
+
+def test_failures_that_pass_are_nobodys_business(run_virtual: RunVirtual) -> None:
+    world = World()
+
+    async def scenario() -> None:
+        async with world.running():
+            for _ in range(10):
+                world.error = ServerFault(500, "InternalError", "away")
+                world.controller.enqueue("ns/s")
+                await asyncio.sleep(30)
+                world.error = None
+                world.controller.enqueue("ns/s")
+                await asyncio.sleep(30)
+        assert (world.condition(), world.events, world.api.changes()) == (None, [], [])
+
+    run_virtual(scenario())
+
+
+def test_an_object_that_goes_takes_it_along(run_virtual: RunVirtual) -> None:
+    world = World()
+    world.error = KeyError("x")
+
+    async def scenario() -> None:
+        async with world.running():
+            await asyncio.sleep(60)
+            assert world.gauge("ReconcileFailed") == 1
+            world.api.drop(EPHEMERAL_RUNNER_SETS, "ns", "s")
+            await asyncio.sleep(120)
+            assert world.gauge("ReconcileFailed") is None
+
+    run_virtual(scenario())
