@@ -38,12 +38,14 @@ class HttpConnection(asyncio.Protocol):
         self.exchanges = 0
         self.is_open = False
         self.may_be_used_again = False
+        self._is_lost = False
         self._body_bytes_max = body_bytes_max
         self._transport: asyncio.Transport | None = None
         self._parser: Any = None
         self._waiter: asyncio.Future[None] | None = None
         self._failure: KubeError | None = None
         self._is_paused = False
+        self._lost: asyncio.Event | None = None
         self._reset(is_stream=False)
         self._is_busy = False
 
@@ -91,6 +93,13 @@ class HttpConnection(asyncio.Protocol):
         self.is_open = False
         if self._transport is not None:
             self._transport.abort()
+
+    async def gone(self) -> None:
+        """At once, and its socket is closed when this returns."""
+        if self._transport is not None and not self._is_lost:
+            self._lost = asyncio.Event()
+            self.abort()
+            await self._lost.wait()
 
     def _begin(self, raw: bytes, *, is_stream: bool) -> None:
         assert not self._is_busy, "one exchange at a time"
@@ -171,6 +180,9 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """In order, where the answer ends with the connection; else it is broken off."""
         self.is_open = False
+        self._is_lost = True
+        if self._lost is not None:
+            self._lost.set()
         if not self._is_busy:
             return
         if error is None and self._ends_with_connection():

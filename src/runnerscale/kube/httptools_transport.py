@@ -162,12 +162,10 @@ class HttptoolsTransport:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        for _, connection in self._idle:
-            connection.close()
+        connections = [connection for _, connection in self._idle] + list(self._streams)
         self._idle.clear()
-        for connection in list(self._streams):
-            connection.abort()
-        await asyncio.sleep(0)  # so that sockets are closed before the loop may be
+        for connection in connections:
+            await connection.gone()
 
     # -- connections ---------------------------------------------------------------------------
 
