@@ -112,8 +112,9 @@ async def run_listener(
     clock: Clock,
     random: Random,
     host_name: Callable[[], str] = socket.gethostname,
+    registry: CollectorRegistry | None = None,
 ) -> Ended:
-    """The whole life of a listener process."""
+    """The whole life of a listener process; `registry`: for its metrics, if not one of its own."""
     path_text = environ.get(CONFIG_PATH_VARIABLE, "")
     if not path_text:
         return Ended(
@@ -135,7 +136,9 @@ async def run_listener(
             github = await stack.enter_async_context(wiring.scale_set_client(config, credentials))
             kube = await stack.enter_async_context(wiring.kube_client())
             for_arc = not environ.get(CONTROLLER_VARIABLE)
-            parts = _Parts(config, content, path, place, github, kube, for_arc)
+            parts = _Parts(
+                config, content, path, place, github, kube, for_arc, registry or CollectorRegistry()
+            )
             await _listen(parts, wiring, clock=clock, random=random, host_name=host_name)
     except (ScaleSetError, KubeConfigError) as error:
         return Ended(EXIT_CONFIG, f"The clients cannot be set up: {error}")
@@ -153,6 +156,7 @@ class _Parts:
     github: LiveScaleSetApi
     kube: Client
     for_arc: bool  # our controller says of itself that it is ours
+    registry: CollectorRegistry
 
 
 async def _listen(
@@ -164,7 +168,7 @@ async def _listen(
     host_name: Callable[[], str],
 ) -> None:
     config = parts.config
-    registry = CollectorRegistry()
+    registry = parts.registry
     metrics = ListenerMetrics(
         config.metrics,
         place=parts.place,
