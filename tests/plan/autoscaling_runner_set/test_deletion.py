@@ -1,11 +1,14 @@
 """A runner set that is being deleted."""
 
+import json
+
 import pytest
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.credentials.place import GitHubPlace
 from runnerscale.scaleset.errors import CredentialsRefused, Unavailable
 from tests.plan.autoscaling_runner_set.world import (
     AL_NAME,
@@ -254,3 +257,36 @@ async def test_jobs_at_an_old_place_are_waited_for_too() -> None:
     await world.settle()
     assert world.ars is None
     assert world.github.at[URL] == {}
+
+
+async def test_of_two_places_with_the_same_id_each_is_deleted_by_itself() -> None:
+    # Every place counts from 1. The old one's went, the own one's did not, and was struck out.
+    world = await settled()
+    old = "https://github.com/other-org"
+    world.github.at[old] = {7: world.github.sets[7]}
+    left = {"scaleSetId": 7, "githubConfigUrl": old, "githubConfigSecret": "github"}
+    world.edit_meta(annotations={keys.LEFT_BEHIND: json.dumps([left])})
+
+    def fault(call: str, place: GitHubPlace) -> Exception | None:
+        return Unavailable("500") if (call, place.config_url) == ("delete", URL) else None
+
+    world.github.fault = fault
+    world.delete()
+    await world.settle()
+    assert world.github.at[old] == {}
+    assert world.annotations[keys.SCALE_SET_ID] == "7"
+    world.github.fault = lambda call, place: None
+    await world.later(60)
+    assert world.github.sets == {} and world.ars is None
+
+
+async def test_since_when_it_fails_is_written_anew_where_a_hand_has_spoilt_it() -> None:
+    world = await settled()
+    world.edit_meta(annotations={keys.DELETION_FAILING_SINCE: "yesterday"})
+    world.github.fault = lambda call, place: Unavailable("500")
+    world.delete()
+    await world.settle()
+    assert world.annotations[keys.DELETION_FAILING_SINCE] == "2027-01-15T08:00:00Z"
+    for _ in range(3):
+        await world.later(300)
+    assert world.ars is None

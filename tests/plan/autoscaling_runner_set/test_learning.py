@@ -89,11 +89,11 @@ def test_deleted_scale_sets_are_told_apart_from_refusals() -> None:
     seen = fresh()
     assert seen.wish.place is not None
     place = seen.wish.place
-    assert learn(seen, [(DeleteScaleSet(place, 7), None)]).github.deleted == {7}
+    assert learn(seen, [(DeleteScaleSet(place, 7), None)]).github.deleted == {(place.config_url, 7)}
     assert learn(seen, [(DeleteScaleSet(place, 7), REFUSAL)]).github.trouble is REFUSAL
     left = learn(seen, [(DeleteScaleSet(place, 7, left_behind=True), REFUSAL)])
     assert left.github.trouble is None
-    assert left.github.left_troubles == {7: REFUSAL}
+    assert left.github.left_troubles == {(place.config_url, 7): REFUSAL}
 
 
 async def test_children_come_and_go() -> None:

@@ -107,3 +107,17 @@ async def test_an_unreadable_memory_is_no_memory_and_stops_nothing() -> None:
     world.edit_meta(annotations={keys.LEFT_BEHIND: "{not json"})
     await world.settle()
     assert world.status["phase"] == "Running"
+
+
+async def test_since_when_it_fails_is_written_anew_where_a_hand_has_spoilt_it() -> None:
+    world = await moved_with_a_busy_runner()
+    world.github.fault = lambda call, place: (
+        CredentialsRefused("401") if place.config_url == URL else None
+    )
+    (entry,) = json.loads(world.annotations[keys.LEFT_BEHIND])
+    spoilt = json.dumps([{**entry, "failingSince": "yesterday"}])
+    world.edit_meta(annotations={keys.LEFT_BEHIND: spoilt})
+    finish(world)
+    await world.settle()
+    (entry,) = json.loads(world.annotations[keys.LEFT_BEHIND])
+    assert entry["failingSince"] == "2027-01-15T08:00:00Z"

@@ -1,5 +1,6 @@
 """The one AutoscalingListener: made, changed in place, and no second one."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
 from runnerscale.api.names import listener_name
+from runnerscale.controllers.autoscaling_runner_set import listener
 from tests.plan.autoscaling_runner_set.world import AL_NAME, HOME, IMAGE, NAME, RUNNERS, World
 
 
@@ -201,3 +203,17 @@ async def test_a_listener_made_by_arc_is_taken_over_with_nothing_but_the_image_c
     await world.settle()
     assert world.al["metadata"]["uid"] == uid
     assert world.al["spec"] == {**spec, "image": IMAGE}
+
+
+async def test_which_of_two_of_the_same_second_stays_does_not_depend_on_their_order() -> None:
+    # A restart lists them in another order: then the other one would go, and the session with it.
+    world = await settled()
+    spec = {**world.al["spec"]}
+    world.api.drop(AUTOSCALING_LISTENERS, HOME, AL_NAME)
+    for name in ("linux-b-listener", "linux-a-listener"):
+        world.api.put(AUTOSCALING_LISTENERS, HOME, {"metadata": {"name": name}, "spec": spec})
+    seen = world.reconciler.observe(f"{RUNNERS}/{NAME}")
+    assert seen is not None
+    for listeners in (seen.listeners, seen.listeners[::-1]):
+        kept = listener.current(replace(seen, listeners=listeners))
+        assert kept is not None and kept.metadata.name == "linux-a-listener"

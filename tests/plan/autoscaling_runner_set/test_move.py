@@ -204,3 +204,12 @@ async def test_a_restart_in_the_middle_goes_on_where_it_was() -> None:
     await world.settle()
     assert spec_url(world) == NEW
     assert world.github.at[URL] == {}
+
+
+async def test_since_when_it_moves_is_written_anew_where_a_hand_has_spoilt_it() -> None:
+    world = await settled()
+    world.runner("linux-runner-idle", status={"phase": "Pending", "runnerId": 3})
+    world.edit(githubConfigUrl="https://github.com/other-org")
+    world.edit_meta(annotations={keys.MOVING_SINCE: "yesterday"})
+    await world.settle()
+    assert world.annotations[keys.MOVING_SINCE] == "2027-01-15T08:00:00Z"

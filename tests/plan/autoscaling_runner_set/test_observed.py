@@ -129,3 +129,11 @@ async def test_memory_belongs_to_an_object_and_not_to_its_name() -> None:
     world.api.drop(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME)
     world.create()
     assert seen(world).known.scale_set is None
+
+
+async def test_what_a_neighbour_has_written_on_itself_stops_nobody() -> None:
+    # A tenant's annotation of 5,000 digits held up every set that moved or was deleted.
+    world = await moving()
+    world.create("hostile", meta={"annotations": {keys.SCALE_SET_ID: "9" * 5000}})
+    world.create("neighbour", meta={"annotations": {keys.SCALE_SET_ID: "8"}})
+    assert seen(world).neighbours == frozenset({(URL, 8)})

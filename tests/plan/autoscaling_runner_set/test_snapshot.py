@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from runnerscale.api import labels as keys
-from runnerscale.controllers.autoscaling_runner_set.snapshot import Runners, Snapshot
+from runnerscale.controllers.autoscaling_runner_set.snapshot import Runners, Snapshot, recorded_s
 from tests.plan.autoscaling_runner_set.world import KEY, URL, World
 
 OTHER = "https://github.com/other-org"
@@ -55,3 +55,22 @@ def test_jobs_and_neighbours_are_found_by_address_and_id() -> None:
     assert not seen.is_busy(URL, 8)
     assert seen.is_neighbours("https://GitHub.com/Other-Org", 8)
     assert not seen.is_neighbours(URL, 7)
+
+
+def test_an_id_that_no_number_can_hold_is_none() -> None:
+    # Python raises for thousands of digits; one such annotation stopped every pass.
+    seen = fresh()
+    for text, number in {
+        "9" * 5000: 0,
+        "9" * 20: 0,
+        str(2**63): 0,
+        str(2**63 - 1): 2**63 - 1,
+    }.items():
+        seen.runner_set.metadata.annotations = {keys.SCALE_SET_ID: text}
+        assert seen.scale_set_id == number
+
+
+def test_a_time_that_a_hand_has_spoilt_is_none() -> None:
+    assert recorded_s("2027-01-15T08:00:00Z") == 1_800_000_000.0
+    for text in ("", "yesterday", "2027-01-15T08:00:00", "9" * 30):
+        assert recorded_s(text) is None

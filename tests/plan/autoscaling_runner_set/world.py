@@ -15,6 +15,7 @@ from runnerscale.controllers.autoscaling_listener.controller import by_runner_se
 from runnerscale.controllers.autoscaling_runner_set.controller import RunnerSetReconciler
 from runnerscale.controllers.autoscaling_runner_set.observed import Caches, by_claim
 from runnerscale.controllers.autoscaling_runner_set.snapshot import Settings
+from runnerscale.controllers.autoscaling_runner_set.wish import same_address
 from runnerscale.controllers.metrics import ControllerMetrics
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.core.clock import ManualClock
@@ -85,7 +86,9 @@ class PlaceClient:
     def __init__(self, github: GitHub, place: GitHubPlace) -> None:
         self.github = github
         self.place = place
-        self.sets = github.at.setdefault(place.config_url, {})
+        url = place.config_url  # however it is spelled
+        known = next((at for at in github.at if same_address(at, url)), url)
+        self.sets = github.at.setdefault(known, {})
 
     def _call(self, *call: Any) -> None:
         self.github.calls.append(call)

@@ -19,10 +19,11 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     DeleteSet,
     PatchSelf,
     Snapshot,
+    recorded_s,
 )
 from runnerscale.controllers.places import place_of
 from runnerscale.controllers.stages import Stage, joined
-from runnerscale.core.clock import format_time, parse_time
+from runnerscale.core.clock import format_time
 from runnerscale.credentials.place import GitHubPlace
 from runnerscale.kube.objects import is_deleting
 from runnerscale.kube.patching import at_version, drop_finalizers, has_finalizer
@@ -81,7 +82,7 @@ def _at_github(seen: Snapshot) -> Stage[Action] | None:
         if seen.is_busy(url, item.scale_set_id):
             waits.append(_busy(seen, url, item.scale_set_id))
             continue
-        refusal = seen.github.left_troubles.get(item.scale_set_id)
+        refusal = seen.github.left_troubles.get(item.spot)
         if refusal is None and seen.now_s >= seen.known.left_retry_s:
             place = item.place(seen.namespace)
             tries.append(DeleteScaleSet(place, item.scale_set_id, left_behind=True))
@@ -112,9 +113,8 @@ def _busy(seen: Snapshot, url: str, scale_set_id: int) -> Trouble:
 
 def _struck(seen: Snapshot) -> PatchSelf | None:
     """Strike out what was deleted in this pass, so that the next does not ask again."""
-    deleted = seen.github.deleted
     annotations: dict[str, Any] = {}
-    if seen.scale_set_id and seen.scale_set_id in deleted:
+    if seen.scale_set_id and (_own_url(seen), seen.scale_set_id) in seen.github.deleted:
         annotations[keys.SCALE_SET_ID] = None
     if len(_left(seen)) < len(left_behind.entries(seen)):
         annotations[keys.LEFT_BEHIND] = left_behind.as_annotation(_left(seen))
@@ -128,15 +128,19 @@ def _left(seen: Snapshot) -> list[left_behind.LeftBehind]:
     return [
         item
         for item in left_behind.entries(seen)
-        if item.scale_set_id not in seen.github.deleted
+        if item.spot not in seen.github.deleted
         and not seen.is_neighbours(item.github_config_url, item.scale_set_id)
     ]
 
 
 def _has_own(seen: Snapshot) -> bool:
     own = seen.scale_set_id
-    gone = own in seen.github.deleted
+    gone = (_own_url(seen), own) in seen.github.deleted
     return own > 0 and not gone and not seen.is_neighbours(seen.issued_for, own)
+
+
+def _own_url(seen: Snapshot) -> str:
+    return seen.issued_for if seen.is_moving else seen.runner_set.spec.github_config_url
 
 
 def _own_refusal(seen: Snapshot) -> Trouble | None:
@@ -179,7 +183,7 @@ def _leaks(seen: Snapshot) -> tuple[Trouble, ...]:
         refusal = _own_refusal(seen) or seen.known.trouble
         told.append(_leaked(seen, seen.scale_set_id, seen.issued_for, refusal))
     for item in _left(seen):
-        refusal = seen.github.left_troubles.get(item.scale_set_id)
+        refusal = seen.github.left_troubles.get(item.spot)
         told.append(_leaked(seen, item.scale_set_id, item.github_config_url, refusal))
     return tuple(told)
 
@@ -197,7 +201,7 @@ def _place(seen: Snapshot) -> GitHubPlace:
         return place
     return GitHubPlace(
         namespace=place.namespace,
-        config_url=seen.issued_for,
+        config_url=_own_url(seen),
         secret_name=place.secret_name,
         proxy=place.proxy,
         certificate=place.certificate,
@@ -207,13 +211,13 @@ def _place(seen: Snapshot) -> GitHubPlace:
 
 
 def _failing_s(seen: Snapshot) -> float:
-    since = seen.annotation(keys.DELETION_FAILING_SINCE)
-    return seen.now_s - parse_time(since) if since else 0.0
+    since_s = recorded_s(seen.annotation(keys.DELETION_FAILING_SINCE))
+    return 0.0 if since_s is None else seen.now_s - since_s
 
 
 def _note_failing(seen: Snapshot) -> tuple[Action, ...]:
     """Since when it fails: on the object, because a restart must not begin the wait anew."""
-    if seen.annotation(keys.DELETION_FAILING_SINCE):
+    if recorded_s(seen.annotation(keys.DELETION_FAILING_SINCE)) is not None:
         return ()
     stamp: dict[str, Any] = {keys.DELETION_FAILING_SINCE: format_time(seen.now_s)}
     body = {"metadata": {"annotations": stamp}}

@@ -54,8 +54,8 @@ def _learn_one(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
     match action:
         case FindGroup() | FindScaleSet() | GetScaleSet() | CreateScaleSet() | UpdateScaleSet():
             return _learn_github(seen, action, answer)
-        case DeleteScaleSet(id=scale_set_id, left_behind=left_behind):
-            return _learn_deleted(seen, scale_set_id, left_behind, answer)
+        case DeleteScaleSet():
+            return _learn_deleted(seen, action, answer)
         case Unprotect(key=key):
             if not isinstance(answer, Trouble):
                 return replace(seen, unprotected=seen.unprotected | {key})
@@ -156,17 +156,15 @@ def _checked(seen: Snapshot, known: Known, scale_set: RunnerScaleSet) -> Known:
     )
 
 
-def _learn_deleted(
-    seen: Snapshot, scale_set_id: int, left_behind: bool, answer: Answer
-) -> Snapshot:
-    github = seen.github
+def _learn_deleted(seen: Snapshot, action: DeleteScaleSet, answer: Answer) -> Snapshot:
+    github, spot = seen.github, (action.place.config_url, action.id)
     if not isinstance(answer, Trouble):
-        left = {k: v for k, v in seen.known.left_troubles.items() if k != scale_set_id}
+        left = {k: v for k, v in seen.known.left_troubles.items() if k != spot}
         known = replace(seen.known, left_troubles=left)
-        deleted = replace(github, deleted=github.deleted | {scale_set_id})
+        deleted = replace(github, deleted=github.deleted | {spot})
         return replace(seen, github=deleted, known=known)
-    if left_behind:
-        troubles = {**github.left_troubles, scale_set_id: answer}
+    if action.left_behind:
+        troubles = {**github.left_troubles, spot: answer}
         known = replace(seen.known, left_retry_s=seen.now_s + LEFT_RETRY_S, left_troubles=troubles)
         return replace(seen, github=replace(github, left_troubles=troubles), known=known)
     return _failed(seen, answer)

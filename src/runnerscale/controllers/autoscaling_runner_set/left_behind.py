@@ -21,11 +21,13 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     DeleteScaleSet,
     PatchSelf,
     Snapshot,
+    Spot,
+    recorded_s,
 )
 from runnerscale.controllers.autoscaling_runner_set.wish import same_address
 from runnerscale.controllers.places import place_of
 from runnerscale.controllers.stages import Stage
-from runnerscale.core.clock import format_time, parse_time
+from runnerscale.core.clock import format_time
 from runnerscale.credentials.place import GitHubPlace
 from runnerscale.kube.patching import at_version
 
@@ -43,6 +45,11 @@ class LeftBehind(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True
     github_server_tls: TLSConfig | None = msgspec.field(name="githubServerTLS", default=None)
     vault_config: VaultConfig | None = None
     failing_since: str = ""
+
+    @property
+    def spot(self) -> Spot:
+        """Which one it is; the id alone may be another place's too."""
+        return self.github_config_url, self.scale_set_id
 
     def place(self, namespace: str) -> GitHubPlace:
         """Where it is."""
@@ -87,7 +94,7 @@ def stage(seen: Snapshot) -> Stage[Action]:
     for item in left:
         if _is_done(seen, item):
             continue
-        refusal = seen.github.left_troubles.get(item.scale_set_id)
+        refusal = seen.github.left_troubles.get(item.spot)
         if refusal is None:
             kept.append(item)
             if _is_in_use(seen, item):
@@ -95,10 +102,11 @@ def stage(seen: Snapshot) -> Stage[Action]:
             if seen.now_s >= seen.known.left_retry_s:
                 place = item.place(seen.namespace)
                 actions.append(DeleteScaleSet(place, item.scale_set_id, left_behind=True))
-            elif told := seen.known.left_troubles.get(item.scale_set_id):
+            elif told := seen.known.left_troubles.get(item.spot):
                 troubles.append(told)
         elif _failing_s(seen, item) < GIVE_UP_AFTER_S:
-            stamp = item.failing_since or format_time(seen.now_s)
+            known = recorded_s(item.failing_since) is not None
+            stamp = item.failing_since if known else format_time(seen.now_s)
             kept.append(msgspec.structs.replace(item, failing_since=stamp))
             troubles.append(refusal)
         else:
@@ -110,11 +118,12 @@ def stage(seen: Snapshot) -> Stage[Action]:
 
 
 def _failing_s(seen: Snapshot, item: LeftBehind) -> float:
-    return seen.now_s - parse_time(item.failing_since) if item.failing_since else 0.0
+    since_s = recorded_s(item.failing_since)
+    return 0.0 if since_s is None else seen.now_s - since_s
 
 
 def _is_done(seen: Snapshot, item: LeftBehind) -> bool:
-    if item.scale_set_id in seen.github.deleted:
+    if item.spot in seen.github.deleted:
         return True
     # Somebody else has it, or we came back to it: not ours to delete.
     back = item.scale_set_id == seen.scale_set_id and same_address(

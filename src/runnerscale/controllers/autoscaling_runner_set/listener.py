@@ -59,8 +59,12 @@ def current(seen: Snapshot) -> AutoscalingListener | None:
         if not is_deleting(item) and same_address(item.spec.github_config_url, url)
     ]
     name = wished_name(seen)
-    here.sort(key=lambda i: (i.metadata.name != name, i.metadata.creation_timestamp or ""))
-    return here[0] if here else None
+
+    def rank(item: AutoscalingListener) -> tuple[bool, str, str]:
+        meta = item.metadata
+        return meta.name != name, meta.creation_timestamp or "", meta.name or ""
+
+    return min(here, key=rank, default=None)
 
 
 def is_settled(seen: Snapshot) -> bool:

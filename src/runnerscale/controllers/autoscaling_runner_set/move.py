@@ -24,10 +24,11 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Look,
     PatchSelf,
     Snapshot,
+    recorded_s,
 )
 from runnerscale.controllers.autoscaling_runner_set.wish import same_address, scale_set_name
 from runnerscale.controllers.stages import Stage
-from runnerscale.core.clock import format_time, parse_time
+from runnerscale.core.clock import format_time
 from runnerscale.credentials.place import GitHubPlace
 from runnerscale.kube.patching import at_version
 from runnerscale.scaleset.model import RunnerScaleSet
@@ -43,7 +44,8 @@ def stage(seen: Snapshot) -> Stage[Action]:
         return Stage()
     if not seen.is_leaving:
         return _try_out(seen, place)
-    left_s = parse_time(seen.annotation(keys.MOVING_SINCE)) + PATIENCE_S - seen.now_s
+    since_s = recorded_s(seen.annotation(keys.MOVING_SINCE)) or seen.now_s
+    left_s = since_s + PATIENCE_S - seen.now_s
     listening = any(
         not same_address(item.spec.github_config_url, place.config_url) for item in seen.listeners
     )

@@ -23,6 +23,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Runners,
     Settings,
     Snapshot,
+    recorded_id,
 )
 from runnerscale.controllers.autoscaling_runner_set.wish import claim, read_wish, same_address
 from runnerscale.kube.informer import Informer
@@ -189,8 +190,8 @@ def _neighbours(caches: Caches, runner_set: AutoscalingRunnerSet) -> frozenset[t
     found = set()
     for other in caches.runner_sets.store.list():
         annotations = other.metadata.annotations or {}
-        text = annotations.get(keys.SCALE_SET_ID, "")
-        if other.metadata.uid != runner_set.metadata.uid and text.isdecimal():
+        number = recorded_id(annotations.get(keys.SCALE_SET_ID, ""))
+        if number and other.metadata.uid != runner_set.metadata.uid:
             url = annotations.get(keys.ISSUED_FOR) or other.spec.github_config_url
-            found.add((url, int(text)))
+            found.add((url, number))
     return frozenset(found)

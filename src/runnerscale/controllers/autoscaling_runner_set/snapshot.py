@@ -17,10 +17,15 @@ from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS, Auto
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.autoscaling_runner_set.wish import Wish, same_address
+from runnerscale.core.clock import parse_time
 from runnerscale.credentials.place import GitHubPlace
 from runnerscale.kube.objects import ObjectMeta, ObjectReference, is_deleting
 from runnerscale.kube.resource import Resource
 from runnerscale.scaleset.model import RunnerGroup, RunnerScaleSet
+
+# A scale set of all that there are: every place at GitHub counts its own from 1.
+Spot = tuple[str, int]  # config URL, id
+ID_DIGITS_MAX = 19  # of an int64; Python refuses to read numbers of thousands of digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Known:
     gone_id: int = 0  # a scale set that GitHub denied ...
     gone_s: float = 0.0  # ... and when, wall time
     left_retry_s: float = 0.0  # the same for what was left behind ...
-    left_troubles: Mapping[int, Trouble] = field(default_factory=dict)  # ... by id
+    left_troubles: Mapping[Spot, Trouble] = field(default_factory=dict)  # ... by where
     status_told: str = ""  # fingerprint of the status written last
     counted_s: float = 0.0  # when the status was written last, wall time
 
@@ -85,8 +90,8 @@ class GitHub:
     settings_told: bool = False  # labels and self-update went out with a create or update
     renamed: bool = False  # name or group went out: once in a pass, whatever the answer shows
     trouble: Trouble | None = None  # the first that went wrong; nothing more is asked then
-    deleted: frozenset[int] = frozenset()
-    left_troubles: Mapping[int, Trouble] = field(default_factory=dict)  # by id left behind
+    deleted: frozenset[Spot] = frozenset()
+    left_troubles: Mapping[Spot, Trouble] = field(default_factory=dict)  # of what is left behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +153,7 @@ class Snapshot:
     @property
     def scale_set_id(self) -> int:
         """GitHub's id as recorded, whatever place it was issued for; 0: none that makes sense."""
-        text = self.annotation(keys.SCALE_SET_ID)
-        return int(text) if text.isascii() and text.isdecimal() else 0
+        return recorded_id(self.annotation(keys.SCALE_SET_ID))
 
     @property
     def issued_for(self) -> str:
@@ -171,7 +175,7 @@ class Snapshot:
     @property
     def is_leaving(self) -> bool:
         """The new place answers, so the old one is being left."""
-        return self.is_moving and bool(self.annotation(keys.MOVING_SINCE))
+        return self.is_moving and recorded_s(self.annotation(keys.MOVING_SINCE)) is not None
 
     @property
     def registered_id(self) -> int:
@@ -209,6 +213,20 @@ class Snapshot:
         """The same, unless it is going."""
         found = self.current_set
         return None if found is None or is_deleting(found) else found
+
+
+def recorded_id(text: str) -> int:
+    """A scale set's id as an annotation has it; 0 where a hand has made nonsense of it."""
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= ID_DIGITS_MAX else 0
+    return number if number < 2**63 else 0
+
+
+def recorded_s(text: str) -> float | None:
+    """A time as an annotation has it; None where there is none, or none that can be read."""
+    try:
+        return parse_time(text) if text else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _names(places: frozenset[tuple[str, int]], url: str, scale_set_id: int) -> bool:
