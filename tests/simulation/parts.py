@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from runnerscale.app.api_server import ADMIN, CONTROLLER, NODE
 from runnerscale.app.versions import COMPATIBLE_VERSION, SYSTEM
 from runnerscale.core.clock import Clock
@@ -137,6 +139,7 @@ class ListenerProgram:
         self._clock = clock
         self._random = random
         self.said: list[str] = []
+        self.registries: dict[str, CollectorRegistry] = {}  # of the last process of each pod
 
     async def __call__(
         self, component: Component, environ: Mapping[str, str], spec: ProcessSpec
@@ -146,8 +149,14 @@ class ListenerProgram:
         login = Login(token_file=Path(environ["RUNNERSCALE_SERVICE_ACCOUNT_DIR"]) / "token")
         random = Random(self._random.random())
         wiring = ListenerWiring(component, self._network, login, clock=self._clock, random=random)
+        registry = self.registries[spec.pod.name] = CollectorRegistry()
         ended = await run_listener(
-            environ, wiring, clock=self._clock, random=random, host_name=lambda: spec.pod.name
+            environ,
+            wiring,
+            clock=self._clock,
+            random=random,
+            host_name=lambda: spec.pod.name,
+            registry=registry,
         )
         if ended.error:
             self.said.append(ended.error)

@@ -28,6 +28,7 @@ class Write:
     uid: str
     before: Json | None
     after: Json | None
+    text: str = ""  # the object as it is stored
 
     @property
     def begins_deletion(self) -> bool:
@@ -84,5 +85,6 @@ class Writes:
                 uid=change.record.uid,
                 before=None if before is None else decode_object(before.data),
                 after=None if gone else decode_object(change.record.data),
+                text="" if gone else change.record.data.decode(),
             )
         )

@@ -1,29 +1,100 @@
-"""Invariant 1: a runner with a job is never removed by us, nor its pod deleted."""
+"""Invariant 1: a runner with a job is never removed by us, nor its pod deleted.
+
+"With a job": GitHub has given it one, and its container runs. What dies by itself, by the machine
+or by a person is no breach; nor is asking GitHub, which refuses (contract C2 2.13: the refusal
+is final). A deletion that began before the job came counts too: then the registration was left
+open while the runner was being taken away.
+"""
 
 from collections.abc import Iterable
 
-from tests.simulation.invariants.names import RUNNERS, is_ours
+from runnerscale.fake_github.model import Job, JobState
+from tests.simulation.invariants.names import (
+    RUNNERS,
+    SERVER,
+    is_going,
+    is_ours,
+    meta,
+    owner,
+)
 from tests.simulation.invariants.rule import Rule
 from tests.simulation.writes import Write
 
+KINDS = ("pods", RUNNERS, "secrets")
+
 
 class NoJobDiesByOurHand(Rule):
-    """The pod under a job, or the runner object, is not deleted by controller or listener."""
+    """Neither the pod under a job goes, nor its runner object, Secret or finalizers."""
 
     sentence = "no job dies by our hand"
 
     def hear(self, write: Write) -> Iterable[str]:
-        """A deletion that begins."""
-        if write.resource not in ("pods", RUNNERS) or not write.begins_deletion:
+        """A deletion that begins, finalizers that are dropped, a runner that is given up."""
+        if write.resource not in KINDS or write.before is None:
             return
-        if not is_ours(write.by):
+        if not is_ours(write.by) and write.by != SERVER:
             return
-        job = self.seen.job_on(write.name)
-        if job is None:
+        name = self._runner_of(write)
+        job = self.seen.job_on(name)
+        if job is None or not self.seen.container_runs(pod_name=name, pod_uid=_pod_uid(write)):
             return
-        runs = self.seen.container_runs
-        if write.resource == "pods" and not runs(pod_uid=write.uid):
+        told = f"job {job.number} ({job.state})"
+        if write.begins_deletion and is_ours(self.seen.deleted_by[write.uid]):
+            yield f"{self.seen.deleted_by[write.uid]} decided to {write} under {told}"
+        elif write.resource == RUNNERS and _drops_finalizers(write):
+            yield f"{write.by} let go of {write.name} under {told}"
+
+    def happened(self, event: dict[str, object]) -> Iterable[str]:
+        """A job that starts on a runner which we are deleting; a registration removed by us."""
+        if event["kind"] == "job" and event["state"] == JobState.RUNNING:
+            yield from self._starts_on_its_way_out(str(event["runner"]), event["number"])
+        if event["kind"] == "runner" and event.get("why") == "removed":
+            job = self.seen.job_on(str(event["runner"]))
+            if job is not None and self.seen.container_runs(pod_name=str(event["runner"])):
+                yield f"the registration of {event['runner']} was removed under job {job.number}"
+
+    def _starts_on_its_way_out(self, name: str, number: object) -> Iterable[str]:
+        for resource in ("pods", RUNNERS):
+            for (_, each), obj in (self.seen.objects.get(resource) or {}).items():
+                by = self.seen.deleted_by.get(meta(obj).get("uid", ""), "")
+                if each == name and is_going(obj) and is_ours(by):
+                    yield f"{by} was deleting {resource} {name} when it was given job {number}"
+
+    def _runner_of(self, write: Write) -> str:
+        if write.resource != "secrets":
+            return write.name
+        reference = owner(write.before)
+        return str(reference.get("name", "")) if reference.get("kind") == "EphemeralRunner" else ""
+
+
+class AJobThatEndsBadlyHasACauseOutside(Rule):
+    """No job fails unless something outside of us struck its container, or a person its objects."""
+
+    sentence = "a job that is lost has a cause outside"
+
+    def happened(self, event: dict[str, object]) -> Iterable[str]:
+        """A job that GitHub gave up."""
+        if event["kind"] != "job" or event["state"] != JobState.COMPLETED:
             return
-        if write.resource == RUNNERS and not runs(pod_name=write.name):
-            return  # GitHub does not know yet that it died
-        yield f"{write.by} decided to {write} under job {job.number} ({job.state})"
+        job = self.seen.github.jobs.get(str(event["job"]))
+        if job is None or not job.disowned or not job.started_s:
+            return
+        ended = self._ended_by(job)
+        if is_ours(ended):
+            yield f"job {job.number} on {job.runner_name} was lost: {ended} had its pod deleted"
+
+    def _ended_by(self, job: Job) -> str:
+        for process in self.seen.containers():
+            pod = process.spec.pod
+            if pod.name == job.runner_name and process.exit is not None:
+                return self.seen.deleted_by.get(pod.uid, "")
+        return ""
+
+
+def _pod_uid(write: Write) -> str:
+    return write.uid if write.resource == "pods" else ""
+
+
+def _drops_finalizers(write: Write) -> bool:
+    had = meta(write.before).get("finalizers") or []
+    return bool(had) and not meta(write.after).get("finalizers")

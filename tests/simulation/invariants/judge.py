@@ -3,22 +3,39 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from runnerscale.apiserver.handler import Served
 from runnerscale.fake_github.state import State
 from tests.simulation.invariants.breach import Breach
-from tests.simulation.invariants.job_safety import NoJobDiesByOurHand
+from tests.simulation.invariants.calm import Calm
+from tests.simulation.invariants.job_safety import (
+    AJobThatEndsBadlyHasACauseOutside,
+    NoJobDiesByOurHand,
+)
 from tests.simulation.invariants.maximum import NoRunnerBeyondTheMaximum
 from tests.simulation.invariants.pace import NoHotLoop
 from tests.simulation.invariants.phases import RunningIsTheListenersWord, TerminalPhasesStay
+from tests.simulation.invariants.registrations import OneRegistrationPerName, OneStartPerConfig
 from tests.simulation.invariants.rule import Rule
+from tests.simulation.invariants.running import BusyRunnersSaySo
+from tests.simulation.invariants.secrecy import NoSecretIsTold
 from tests.simulation.invariants.seen import Seen
+from tests.simulation.invariants.sessions import OneListenerAtATime, OneOpenSession
 from tests.simulation.writes import Write
 
 RULES: tuple[type[Rule], ...] = (
+    Calm,
     NoJobDiesByOurHand,
+    AJobThatEndsBadlyHasACauseOutside,
+    OneStartPerConfig,
+    OneRegistrationPerName,
+    NoRunnerBeyondTheMaximum,
+    OneOpenSession,
+    OneListenerAtATime,
     RunningIsTheListenersWord,
     TerminalPhasesStay,
-    NoRunnerBeyondTheMaximum,
+    BusyRunnersSaySo,
     NoHotLoop,
+    NoSecretIsTold,
 )
 
 
@@ -36,6 +53,11 @@ class Judge:
         self.seen = Seen(github, now_s, containers)
         self.breaches: list[Breach] = []
         self._rules = [rule(self.seen) for rule in rules]
+        # What comes often goes to those only who listen.
+        self._heard = _overriding(self._rules, "hear")
+        self._served = _overriding(self._rules, "served")
+        self._logged = _overriding(self._rules, "logged")
+        self._happened = _overriding(self._rules, "happened")
         self._violations = 0
         self._last_event = 0
 
@@ -43,7 +65,7 @@ class Judge:
         """One stored change."""
         self.ask_github()
         self.seen.hear(write)
-        for rule in self._rules:
+        for rule in self._heard:
             self._breaches(rule, rule.hear(write))
 
     def tick(self, world: Any) -> None:
@@ -52,13 +74,28 @@ class Judge:
         for rule in self._rules:
             self._breaches(rule, rule.tick(world))
 
+    def at_rest(self, world: Any) -> None:
+        """The end of the history."""
+        for rule in self._rules:
+            self._breaches(rule, rule.at_rest(world))
+
+    def served(self, served: Served) -> None:
+        """One answered request of the API server."""
+        for rule in self._served:
+            self._breaches(rule, rule.served(served))
+
+    def logged(self, component: str, line: dict[str, Any]) -> None:
+        """One log line of that process."""
+        for rule in self._logged:
+            self._breaches(rule, rule.logged(component, line))
+
     def ask_github(self) -> None:
         """What happened there; and it notices by itself what must never happen to it."""
         github = self.seen.github
         if github.events.last_id != self._last_event:
             events, _ = github.events.after(self._last_event)
             for event in events:
-                for rule in self._rules:
+                for rule in self._happened:
                     self._breaches(rule, rule.happened(event))
             self._last_event = github.events.last_id
         if len(github.violations) != self._violations:
@@ -73,3 +110,7 @@ class Judge:
     def _breaches(self, rule: Rule, details: Iterable[str]) -> None:
         for detail in details:
             self.breach(rule.sentence, detail)
+
+
+def _overriding(rules: Sequence[Rule], method: str) -> list[Rule]:
+    return [r for r in rules if getattr(type(r), method) is not getattr(Rule, method)]

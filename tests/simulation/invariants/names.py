@@ -14,6 +14,8 @@ TERMINAL = ("Failed", "Succeeded", "Outdated")
 OUR_USERS = "system:serviceaccount:runnerscale-system:"
 NODE_USER = "system:serviceaccount:runnerscale-system:runnerscale-node"
 LISTENER_MARK = "-listener"
+FOREIGN_SCALE_SET = "somebody-elses"  # of another installation, made by a fault
+FOREIGN_OWNER = "another-listener"
 SERVER = NOBODY  # garbage collection, and what ends with its namespace
 
 

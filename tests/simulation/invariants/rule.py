@@ -7,6 +7,7 @@ nothing of what it judges.
 from collections.abc import Iterable
 from typing import Any
 
+from runnerscale.apiserver.handler import Served
 from tests.simulation.invariants.seen import Seen
 from tests.simulation.writes import Write
 
@@ -27,6 +28,18 @@ class Rule:
         """One line of GitHub's event log, at the time it happens or soon after."""
         return ()
 
+    def served(self, served: Served) -> Iterable[str]:
+        """One answered request of the API server."""
+        return ()
+
+    def logged(self, component: str, line: dict[str, Any]) -> Iterable[str]:
+        """One log line, at whatever level; `component`: of which process."""
+        return ()
+
     def tick(self, world: Any) -> Iterable[str]:
-        """Every few seconds, and at rest."""
+        """Every few seconds."""
+        return ()
+
+    def at_rest(self, world: Any) -> Iterable[str]:
+        """Once, when everything has come to rest, or the time for it is up."""
         return ()

@@ -15,6 +15,7 @@ from tests.simulation.writes import Write
 
 ON_A_RUNNER = (JobState.HANDED, JobState.RUNNING)
 Key = tuple[str, str]  # namespace, name
+CALM_S = 60.0  # by then a watch that had ended, or a listener, is back
 
 
 @dataclass(slots=True)
@@ -27,6 +28,26 @@ class Seen:
     objects: dict[str, dict[Key, Json]] = field(default_factory=dict)
     deleted_by: dict[str, str] = field(default_factory=dict)  # uid: who began its deletion
     uids: set[str] = field(default_factory=set)  # of all objects that exist
+    calm_since_s: float = 0.0  # no disturbance after that
+    disturbance: str = ""  # the last one
+    trouble_since_s: float = 0.0  # when the last row of disturbances began
+
+    @property
+    def calm_s(self) -> float:
+        """For how long nothing has been broken."""
+        return self.now_s() - self.calm_since_s
+
+    @property
+    def calm_began_s(self) -> float:
+        """Until when everybody had heard of everything: now, or before the disturbances."""
+        return self.now_s() if self.calm_s > CALM_S else self.trouble_since_s
+
+    def disturbed(self, what: str) -> None:
+        """Something is broken at this moment."""
+        if self.calm_s > CALM_S:
+            self.trouble_since_s = self.now_s()
+        self.calm_since_s = self.now_s()
+        self.disturbance = what
 
     def hear(self, write: Write) -> None:
         """One stored change."""

@@ -1,0 +1,81 @@
+"""Invariant 10: no secret in logs, Events, status, metrics, annotations or traces.
+
+All secrets of this world can be told by a mark: what the pretended GitHub and the API server give
+out by its form (`jit_`, `queue_`, `AREG`, JWTs and JIT configs: all base64 of JSON begins with
+`eyJ`), the tokens that people hand out by a word in them, keys by their PEM header. In base64 too.
+Secrets themselves, and what a runner's container is started with, are where they belong.
+"""
+
+import re
+import sys
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tests.simulation.invariants.names import Json
+from tests.simulation.invariants.rule import Rule
+from tests.simulation.invariants.seen import Seen
+from tests.simulation.writes import Write
+
+MARK = re.compile(
+    r"jit_[0-9a-f]{8}|queue_[0-9a-f]{8}|AREG[0-9a-f]{8}|ghs_[0-9a-f]{8}|eyJ[\w-]{12}"
+    r"|-token-of-|PRIVATE KEY|k{40}"
+    r"|aml0X[\w+/]{8}|cXVldWVf[\w+/]{8}|QVJFR[\w+/]{8}"  # the first three in base64
+    r"|ZXlK[\w+/]{12}|LXRva2VuLW9mL|tdG9rZW4tb2Yt|10b2tlbi1vZi"  # a JWT; "-token-of-", 3 ways
+)
+SHOWN = 6  # characters of what was found: enough to know which kind it is
+
+
+class NoSecretIsTold(Rule):
+    """Looks at everything that is written for somebody to read."""
+
+    sentence = "no secret is told"
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__(seen)
+        self._told: set[str] = set()
+
+    def hear(self, write: Write) -> Iterable[str]:
+        """An object as it is stored: all of it, or all but the data of a Secret."""
+        if write.after is None:
+            return ()
+        text = write.text
+        if write.resource == "secrets":
+            text = repr({key: write.after.get(key) for key in ("metadata", "type")})
+        return self._look(f"{write.resource} {write.name}", text)
+
+    def logged(self, component: str, line: Json) -> Iterable[str]:
+        """A line with its fields, and the exception that goes with it."""
+        text = repr(line)
+        if line.get("exc_info"):
+            text += _exception_text(line["exc_info"])
+        return self._look(f"a log line of {component}: {line.get('event')}", text)
+
+    def at_rest(self, world: Any) -> Iterable[str]:
+        """What is only looked at in the end: metrics, the trace, last words of processes."""
+        registries = {p.component.name: p.registry for p in world.controllers}
+        registries |= world.listener_program.registries
+        for name, registry in registries.items():
+            yield from self._look(f"metrics of {name}", metrics_text(registry))
+        yield from self._look("the trace", "\n".join(world.trace.lines))
+        yield from self._look("what listeners said", "\n".join(world.listener_program.said))
+
+    def _look(self, where: str, text: str) -> Iterable[str]:
+        found = MARK.search(text)
+        if found is None or where in self._told:
+            return
+        self._told.add(where)
+        around = text[max(0, found.start() - 40) : found.start()]
+        yield f"{where} has a secret: {around}{found.group()[:SHOWN]}..."
+
+
+def metrics_text(registry: CollectorRegistry) -> str:
+    """As it is served."""
+    return generate_latest(registry).decode()
+
+
+def _exception_text(info: Any) -> str:
+    error = sys.exc_info()[1] if info is True else info[1] if isinstance(info, tuple) else info
+    return "".join(traceback.format_exception(error)) if error is not None else ""

@@ -1,0 +1,76 @@
+"""Invariant 5: at most one open session per scale set from us, at any time.
+
+GitHub keeps one for each scale set; ours may still be two when a set is registered anew or moves
+and its old listener goes on. So they are counted for each runner set, over all its scale sets,
+and so are the listener containers that run: two would fight for the one session.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from tests.simulation.invariants.names import FOREIGN_OWNER, FOREIGN_SCALE_SET, meta
+from tests.simulation.invariants.rule import Rule
+from tests.simulation.invariants.seen import Seen
+from tests.simulation.writes import Write
+
+NAME_LABEL = "actions.github.com/scale-set-name"
+NAMESPACE_LABEL = "actions.github.com/scale-set-namespace"
+
+
+class OneOpenSession(Rule):
+    """Sessions that GitHub holds open for us."""
+
+    sentence = "at most one open session per scale set"
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__(seen)
+        self._open: dict[str, set[str]] = defaultdict(set)  # scale set name: owners
+        self._names: dict[object, str] = {}
+
+    def happened(self, event: dict[str, object]) -> Iterable[str]:
+        """A session that opens or ends; a scale set that gets its name."""
+        if event["kind"] == "scale set":
+            self._names[event["id"]] = str(event["name"])
+        if event["kind"] != "session" or event["owner"] == FOREIGN_OWNER:
+            return
+        name = self._names.get(event["scale_set"], "")
+        which = f"{event['scale_set']} by {event['owner']}"
+        if name == FOREIGN_SCALE_SET:
+            return
+        if event["state"] == "ended":
+            self._open[name].discard(which)
+            return
+        self._open[name].add(which)
+        if len(self._open[name]) > 1:
+            yield f"{name} has {' and '.join(sorted(self._open[name]))}"
+
+
+class OneListenerAtATime(Rule):
+    """Never two listener containers for one runner set."""
+
+    sentence = "at most one listener runs for a runner set"
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__(seen)
+        self._sets: dict[str, str] = {}  # pod uid: runner set
+        self._told: set[str] = set()
+
+    def hear(self, write: Write) -> Iterable[str]:
+        """Whose listener a pod is."""
+        if write.resource == "pods" and write.before is None:
+            labels = meta(write.after).get("labels") or {}
+            if NAME_LABEL in labels:
+                self._sets[write.uid] = f"{labels.get(NAMESPACE_LABEL)}/{labels[NAME_LABEL]}"
+        return ()
+
+    def tick(self, world: Any) -> Iterable[str]:
+        """The listeners that run now."""
+        running: dict[str, list[str]] = defaultdict(list)
+        for process in world.machine.running("listener"):
+            pod = process.spec.pod
+            running[self._sets.get(pod.uid, pod.name)].append(pod.name)
+        for name, pods in running.items():
+            if len(pods) > 1 and name not in self._told:
+                self._told.add(name)
+                yield f"for {name} run {', '.join(sorted(pods))}"
