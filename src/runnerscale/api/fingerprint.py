@@ -8,10 +8,11 @@ Contract: resources-and-controllers 2.8, W9.
 
 import hashlib
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import msgspec
+
+from runnerscale.api.values import fields_of
 
 FORM = "r1-"  # goes up when the canonical form or what is put into it changes
 DIGITS = 24
@@ -23,23 +24,23 @@ def canonical(value: Any) -> Any:
     Structs and raw JSON are taken too. Zero, false and the empty string are kept inside raw
     JSON: there they are somebody's explicit wish (`runAsUser: 0`).
     """
+    if isinstance(value, str | int):  # by far the most, so asked first
+        return value
+    if isinstance(value, dict):
+        return {
+            k: kept for k, item in value.items() if (kept := canonical(item)) is not None
+        } or None
     if isinstance(value, msgspec.Raw):
         return canonical(msgspec.json.decode(value)) if bytes(value) else None
     if isinstance(value, msgspec.Struct):
-        fields = ((f, getattr(value, f.name)) for f in _fields(type(value)))
+        fields = ((f, getattr(value, f.name)) for f in fields_of(type(value)))
         # A field at its default is absent; a zero that is no default (maxRunners) is a wish.
         return canonical({f.encode_name: item for f, item in fields if item != f.default})
-    if isinstance(value, Mapping):
-        kept = {key: canonical(item) for key, item in value.items()}
-        return {key: kept[key] for key in sorted(kept) if kept[key] is not None} or None
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value] or None
+    if isinstance(value, Mapping):
+        return canonical(dict(value))
     return value
-
-
-@cache  # one entry a kind of struct; asking msgspec each time is most of a plan's time
-def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(kind)
 
 
 def fingerprint(value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from runnerscale.api.fingerprint import canonical
+from runnerscale.api.values import fields_of
 
 # Pointers in Go: here a zero is somebody's wish and is written out.
 ZERO_IS_A_WISH = frozenset(
@@ -64,7 +65,7 @@ def go_form(value: Any) -> Any:
     if isinstance(value, msgspec.Raw):
         return go_form(msgspec.json.decode(value)) if bytes(value) else None
     if isinstance(value, msgspec.Struct):
-        fields = ((f, getattr(value, f.name)) for f in msgspec.structs.fields(value))
+        fields = ((f, getattr(value, f.name)) for f in fields_of(type(value)))
         return go_form({f.encode_name: item for f, item in fields if item != f.default})
     if isinstance(value, Mapping):
         kept = {key: _member(str(key), item) for key, item in value.items()}

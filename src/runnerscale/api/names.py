@@ -6,6 +6,7 @@ Contract: resources-and-controllers 2.5-2.7.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from runnerscale.core.randomness import NAME_ALPHABET, Random, name_suffix
 
@@ -14,6 +15,7 @@ TRIMMED_HEAD = 58
 TRIMMED_TAIL = "-trim"
 GENERATED_BASE_MAX = 58  # the API server appends five characters to at most this many
 HASH_IN_NAME = 8
+NAMES_KEPT = 1024
 RUNNER_SET_NAME_MAX = 45  # <ars>-<8>-listener must fit a label value
 
 FNV_OFFSET = 2166136261
@@ -53,6 +55,7 @@ def _dumped(data: Mapping[str, bytes]) -> str:
     return f"(map[string][]uint8)map[{items}]"
 
 
+@lru_cache(maxsize=NAMES_KEPT)  # asked in every pass, and made of the same few words
 def listener_name(*, namespace: str, runner_set: str, runner_group: str, config_url: str) -> str:
     """Of the AutoscalingListener, its ServiceAccount, Role, RoleBinding and pod."""
     short = hash_text(f"{namespace}@{runner_group}@{config_url}")[:HASH_IN_NAME]
@@ -69,6 +72,7 @@ def listener_proxy_name(listener: str) -> str:
     return f"{listener}-proxy"
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def runner_proxy_name(*, namespace: str, runner_set: str) -> str:
     """Of the Secret with the runners' proxies; `runner_set`: the EphemeralRunnerSet."""
     return f"{runner_set}-{hash_text(namespace)[:HASH_IN_NAME]}-runner-proxy"

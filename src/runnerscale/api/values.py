@@ -7,6 +7,7 @@ empty where absent: nobody here owns their schema, so no new pod field is ever l
 Contract: resources-and-controllers 1.2.
 """
 
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
@@ -43,6 +44,12 @@ def read(raw: msgspec.Raw) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+@cache  # one entry a kind of struct; asking msgspec each time is most of a plan's time
+def fields_of(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of a kind of struct, in order."""
+    return msgspec.structs.fields(kind)
+
+
 def as_body(value: Any) -> Any:
     """A struct as plain values for a create or patch: zeros dropped, raw sections opened.
 
@@ -54,7 +61,7 @@ def as_body(value: Any) -> Any:
         return _without_nulls(msgspec.json.decode(value)) if present(value) else None
     if isinstance(value, msgspec.Struct):
         bodies = {}
-        for field in msgspec.structs.fields(value):
+        for field in fields_of(type(value)):
             item = getattr(value, field.name)
             body = None if item == field.default else as_body(item)
             # A section that is always there (a template) is absent when nothing is in it.

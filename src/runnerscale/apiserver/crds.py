@@ -4,7 +4,10 @@ Pure. Serving and dropping the kinds as CRDs come and go is `custom_kinds.py`.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from runnerscale.apiserver import formats
 from runnerscale.apiserver.crd_schema import build_schema
@@ -13,6 +16,7 @@ from runnerscale.apiserver.kinds import ALL_VERBS, Column, Kind
 
 Json = dict[str, Any]
 
+DEFINITIONS_KEPT = 32  # each a few hundred kilobytes
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -38,6 +42,16 @@ def default_crd(obj: Json) -> None:
 
 def read_crd(obj: Json) -> Definition:
     """The kinds of a CRD, or what is wrong with it."""
+    # Asked when it is judged, when it is stored and at each start: the schema is built once.
+    told = {"metadata": {"name": obj["metadata"].get("name")}, "spec": obj.get("spec")}
+    known = _read(msgspec.json.encode(told))
+    return Definition(list(known.kinds), list(known.errors))
+
+
+@lru_cache(maxsize=DEFINITIONS_KEPT)
+def _read(told: bytes) -> Definition:
+    """What `read_crd` says of that much of a CRD; nobody changes a kind or a schema once built."""
+    obj = msgspec.json.decode(told)
     found = Definition()
     spec = obj.get("spec")
     if not isinstance(spec, dict):

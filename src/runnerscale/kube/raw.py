@@ -6,6 +6,7 @@ fields are and returns the function that copies just these.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ DEPTH_MAX = 12  # a type that refers to itself has no raw fields worth following
 Copier = Callable[[Any], None]
 
 
+@cache  # one entry a type of the code; every client asks anew
 def raw_copier(kind: type) -> Copier | None:
     """The function that copies all raw fields of a value of this type in place; None: has none.
 

@@ -1,4 +1,6 @@
+import os
 import ssl
+from pathlib import Path
 
 import pytest
 import trustme
@@ -51,3 +53,18 @@ def test_an_unusable_proxy_is_told_before_any_call() -> None:
     with pytest.raises(InvalidProxy) as caught:
         AiohttpTransport(NetworkOptions(proxies=rules))
     assert "hush" not in str(caught.value)
+
+
+def test_the_systems_store_is_read_once_and_again_when_it_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = tmp_path / "roots.pem"
+    store.write_text(ROOT)
+    monkeypatch.setenv("SSL_CERT_FILE", str(store))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+    before = tls_context()
+    assert tls_context() is before
+    store.write_text(ROOT + trustme.CA().cert_pem.bytes().decode())
+    os.utime(store, (1.0, 1.0))  # however coarse the file system's clock is
+    assert len(tls_context().get_ca_certs()) == 2
+    assert tls_context(root_ca_pem=ROOT) is not tls_context(root_ca_pem=ROOT)

@@ -13,7 +13,7 @@ from runnerscale.api import labels as keys
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS, EphemeralRunner
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.names import runner_proxy_name
-from runnerscale.api.values import present
+from runnerscale.api.values import fields_of, present
 from runnerscale.controllers.metadata import merge_annotations, merge_labels
 from runnerscale.kube.objects import Body, ObjectMeta, ObjectReference
 from runnerscale.kube.patching import controller_reference
@@ -65,7 +65,7 @@ def spec_of(item: EphemeralRunnerSet, reference: ObjectReference) -> dict[str, A
     """The set's runner spec, and where the runner's proxies are."""
     wished = item.spec.ephemeral_runner_spec
     spec: dict[str, Any] = {}
-    for field in msgspec.structs.fields(wished):
+    for field in fields_of(type(wished)):
         value = getattr(wished, field.name)
         if isinstance(value, msgspec.Raw):
             if present(value):
