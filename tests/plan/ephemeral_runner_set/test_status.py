@@ -84,6 +84,22 @@ def test_runners_just_made_are_counted_before_the_cache_shows_them() -> None:
     assert (satisfied["status"], satisfied["reason"]) == ("False", "TooFew")
 
 
+def test_whether_there_are_enough_is_right_at_rest_though_nothing_else_changes() -> None:
+    # The listener took its wish back: no number of ours changes with that (gap sweep, one-job).
+    short = after(SEEN, written(replace(SEEN, replicas=1)))
+    seen = replace(short, replicas=0, status_due_s=NOW + 0.5)
+    assert stage(seen, FINE, ()).again_s == 0.5  # as seldom as a counter
+    body = written(replace(seen, now_s=NOW + 0.5))
+    satisfied = next(c for c in body["conditions"] if c["type"] == "Satisfied")
+    assert satisfied["status"] == "True"
+
+
+def test_a_place_that_waits_for_the_listener_is_not_empty() -> None:
+    body = written(replace(SEEN, replicas=1, held=1))
+    satisfied = next(c for c in body["conditions"] if c["type"] == "Satisfied")
+    assert satisfied["status"] == "True"
+
+
 def test_a_new_generation_alone_is_no_write() -> None:
     # The listener's patches raise it all the time.
     stored = after(SEEN, written(SEEN))

@@ -43,7 +43,15 @@ def test_a_limit_shrinks_to_itself_and_not_to_a_numbered_wish() -> None:
 def test_what_github_has_forgotten_is_no_capacity() -> None:
     gone = replace(FIVE[0], removal=Removal.FORGOTTEN)
     seen = replace(SEEN, replicas=5, runners=(gone, *FIVE[1:]))
-    assert alive(seen) == 4 and missing(seen) == 1
+    assert alive(seen) == 4
+
+
+def test_its_place_is_free_when_it_is_deleted_and_not_before() -> None:
+    # Made side by side with the deletion there were six of five (crash sweep, one-job).
+    gone = replace(FIVE[0], removal=Removal.FORGOTTEN)
+    seen = replace(SEEN, replicas=5, runners=(gone, *FIVE[1:]))
+    assert missing(seen) == 0
+    assert missing(replace(seen, runners=FIVE[1:])) == 1
 
 
 def test_held_places_and_runners_just_made_are_not_missing() -> None:

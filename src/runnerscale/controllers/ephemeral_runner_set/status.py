@@ -14,7 +14,7 @@ from typing import Any
 from runnerscale.api.conditions import CREATION_ALLOWED, SATISFIED, TEMPLATE_ACCEPTED
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSetStatus
 from runnerscale.api.reasons import Trouble
-from runnerscale.controllers.conditions import as_body, shortened, with_condition
+from runnerscale.controllers.conditions import as_body, is_true, shortened, with_condition
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict, outdated
 from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Action,
@@ -39,7 +39,9 @@ def stage(seen: Snapshot, verdict: Verdict, troubles: Sequence[Trouble]) -> Stag
     counters = _counters(seen)
     stored = seen.item.status
     now = view(stored)
-    wished = StatusView((*words.values(), *_essence(verdicts)), tuple(counters.values()))
+    enough = has_enough(seen, verdict)
+    numbers = (*counters.values(), int(enough))
+    wished = StatusView((*words.values(), *_essence(verdicts)), numbers)
     known = seen.written if seen.written and seen.written.stored == now else None
     if wished == now or (known is not None and wished == known.wished):
         return Stage()
@@ -50,7 +52,7 @@ def stage(seen: Snapshot, verdict: Verdict, troubles: Sequence[Trouble]) -> Stag
     before = {"phase": stored.phase, "reason": stored.reason, "message": stored.message}
     told = {key: words[key] for key in words if words[key] != before[key]}
     body: dict[str, Any] = {**counters, **told}
-    conditions = as_body(_satisfied(seen, verdict, verdicts))
+    conditions = as_body(_satisfied(seen, verdicts, enough=enough))
     if conditions != as_body(stored.conditions):
         body["conditions"] = conditions
     return Stage((WriteStatus(body, wished),))
@@ -65,6 +67,7 @@ def view(status: EphemeralRunnerSetStatus) -> StatusView:
         status.failed_ephemeral_runners,
         status.finished_ephemeral_runners,
         status.deleting_ephemeral_runners,
+        int(is_true(status.conditions, SATISFIED)),
     )
     words = (status.phase, status.reason, status.message)
     return StatusView((*words, *_essence(status.conditions)), counters)
@@ -93,7 +96,7 @@ def _words(seen: Snapshot, troubles: Sequence[Trouble]) -> dict[str, str]:
 
 
 def _essence(conditions: Sequence[Condition] | None) -> list[tuple[str, str, str, str]]:
-    """What is worth a write by itself: not the generation, and not whether there are enough."""
+    """What is worth a write at once: not the generation, and not whether there are enough."""
     return [
         (c.type, c.status, c.reason, c.message) for c in conditions or () if c.type != SATISFIED
     ]
@@ -111,11 +114,13 @@ def _verdicts(seen: Snapshot, verdict: Verdict) -> list[Condition]:
     return _with(seen, conditions, CREATION_ALLOWED, verdict.trouble, said)
 
 
-def _satisfied(
-    seen: Snapshot, verdict: Verdict, conditions: Sequence[Condition]
-) -> list[Condition]:
-    """Flips with every scaling, so it only travels with a write that is made anyway."""
-    enough = alive(seen) + seen.made >= wanted(seen, cap=verdict.cap)
+def has_enough(seen: Snapshot, verdict: Verdict) -> bool:
+    """Whether nobody is missing; a place that waits for the listener's word is not empty."""
+    return alive(seen) + seen.held + seen.made >= wanted(seen, cap=verdict.cap)
+
+
+def _satisfied(seen: Snapshot, conditions: Sequence[Condition], *, enough: bool) -> list[Condition]:
+    """Flips with every scaling: written as seldom as the counters are, and right at rest."""
     return with_condition(
         conditions,
         type=SATISFIED,

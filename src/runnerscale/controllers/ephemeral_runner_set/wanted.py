@@ -34,8 +34,13 @@ def alive(seen: Snapshot) -> int:
 
 
 def missing(seen: Snapshot, *, cap: int | None = None) -> int:
-    """How many places are to be filled; places of finished runners wait for the listener."""
-    return max(0, wanted(seen, cap=cap) - alive(seen) - seen.held - seen.made)
+    """How many places are to be filled; places of finished runners wait for the listener.
+
+    A runner that GitHub has forgotten is in its place until it is deleted: else there would be
+    more than the maximum for a moment, and for good if the deletion fails.
+    """
+    there = len(seen.runners) + seen.unlisted.alive
+    return max(0, wanted(seen, cap=cap) - there - seen.held - seen.made)
 
 
 def surplus(seen: Snapshot, *, cap: int | None = None) -> int:
