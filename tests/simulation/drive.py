@@ -7,6 +7,7 @@ from pathlib import Path
 
 from runnerscale.app.manifests import github_secret, runner_set, set_namespace_manifests
 from runnerscale.app.versions import COMPATIBLE_VERSION
+from tests.simulation import logs
 from tests.simulation.faults import FAULTS
 from tests.simulation.invariants import Breach
 from tests.simulation.parts import GITHUB_URL
@@ -64,6 +65,7 @@ async def play(scenario: Scenario, folder: Path) -> Outcome:
         scenario.seed, folder, controllers=scenario.controllers, lease=scenario.lease
     )
     outcome = Outcome(scenario.seed, world.trace)
+    logs.listen(world.judge)
     await world.start()
     _prepare(world, scenario)
     began_s = world.clock.monotonic_s()
@@ -77,6 +79,8 @@ async def play(scenario: Scenario, folder: Path) -> Outcome:
     healed_s = world.clock.monotonic_s()
     await _come_to_rest(world, outcome, healed_s)
     judging.cancel()
+    world.judge.tick(world)
+    world.judge.at_rest(world)
     outcome.breaches = world.judge.breaches
     outcome.steps = world.trace.count
     outcome.virtual_s = world.clock.monotonic_s()
@@ -115,7 +119,14 @@ async def _queue(world: World, job: PlannedJob, began_s: float) -> None:
 async def _strike(world: World, fault: PlannedFault, began_s: float, outcome: Outcome) -> None:
     await world.clock.sleep(began_s + fault.at_s - world.clock.monotonic_s())
     world.note("fault", f"{fault.kind} for {fault.seconds:.1f} s")
-    if await FAULTS[fault.kind](world, fault):
+    world.striking.append(fault.kind)
+    world.judge.seen.disturbed(fault.kind)
+    try:
+        struck = await FAULTS[fault.kind](world, fault)
+    finally:
+        world.striking.remove(fault.kind)
+        world.judge.seen.disturbed(fault.kind)
+    if struck:
         outcome.fired.append(fault.kind)
     else:
         world.note("fault", f"{fault.kind} found nothing to strike")
@@ -127,7 +138,7 @@ async def _come_to_rest(world: World, outcome: Outcome, healed_s: float) -> None
         await world.clock.sleep(LOOK_EVERY_S)
         now_s = world.clock.monotonic_s()
         assert world.api is not None
-        outcome.missing = missing(world.api, world.github.state)
+        outcome.missing = missing(world)
         if outcome.missing:
             quiet_since_s = None
         elif quiet_since_s is None:

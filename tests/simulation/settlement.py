@@ -4,16 +4,31 @@ Returns what is still missing, one sentence each; the world waits until there is
 time is up. Judged by GitHub, the machine and the API server's objects side by side.
 """
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 from runnerscale.apiserver.record import decode_object
 from runnerscale.apiserver.server import ApiServer
-from runnerscale.fake_github.model import JobState
-from runnerscale.fake_github.state import State
-from tests.simulation.invariants import RUNNERS, SCALE_SETS, TERMINAL
+from runnerscale.fake_github.model import Job, JobState
+from tests.simulation.invariants.counters import wrong_counters, wrong_metrics
+from tests.simulation.invariants.leaks import leaks, scale_set_name
+from tests.simulation.invariants.names import (
+    RUNNERS,
+    SCALE_SETS,
+    TERMINAL,
+    Json,
+    is_going,
+    meta,
+    owner,
+    phase,
+    status,
+)
+from tests.simulation.invariants.running import unsaid
+from tests.simulation.invariants.seen import Seen
+from tests.simulation.runner import SECONDS
 
-Json = dict[str, Any]
-DONE = (JobState.COMPLETED,)
+ASSIGNED = (JobState.ASSIGNED, JobState.HANDED, JobState.RUNNING)
 
 
 def objects(server: ApiServer, resource: str) -> list[Json]:
@@ -24,75 +39,69 @@ def objects(server: ApiServer, resource: str) -> list[Json]:
     return [decode_object(record.data) for record in table.list(everywhere=True)]
 
 
-def missing(server: ApiServer, github: State) -> list[str]:
-    """What does not hold yet."""
-    return [
-        *_jobs(github),
-        *_runner_counts(server, github),
-        *_running_says_so(server, github),
-        *_leaks(server, github),
-    ]
-
-
-def _jobs(github: State) -> list[str]:
-    return [
-        f"job {job.number} is still {job.state}"
-        for job in github.jobs.values()
-        if job.state not in DONE
-    ]
-
-
-def _alive(server: ApiServer) -> list[Json]:
-    return [
-        runner
-        for runner in objects(server, RUNNERS)
-        if (runner.get("status") or {}).get("phase") not in TERMINAL
-    ]
-
-
-def _runner_counts(server: ApiServer, github: State) -> list[str]:
-    """min(max, min + assigned), as all jobs are done: the minimum."""
-    found = []
-    for scale_set in objects(server, SCALE_SETS):
-        name = scale_set["metadata"]["name"]
-        wanted = scale_set["spec"].get("minRunners", 0)
-        here = [r for r in _alive(server) if r["metadata"]["ownerReferences"][0]["name"] == name]
-        if len(here) != wanted:
-            found.append(f"{name} has {len(here)} runners, wanted are {wanted}")
-        going = [r["metadata"]["name"] for r in here if r["metadata"].get("deletionTimestamp")]
-        found += [f"{each} is still being deleted" for each in going]
-        online = [r for r in here if (r.get("status") or {}).get("runnerId")]
-        if len(online) != len(here):
-            found.append(f"{len(here) - len(online)} runners of {name} are not registered")
-    return found
-
-
-def _running_says_so(server: ApiServer, github: State) -> list[str]:
-    busy = {job.runner_name for job in github.jobs.values() if job.state is JobState.RUNNING}
-    phases = {r["metadata"]["name"]: (r.get("status") or {}).get("phase") for r in _alive(server)}
-    return [
-        f"{name} has a job, but its phase is {phases.get(name)}"
-        for name in sorted(busy)
-        if phases.get(name) != "Running"
-    ]
-
-
-def _leaks(server: ApiServer, github: State) -> list[str]:
-    runners = {r["metadata"]["name"]: r for r in objects(server, RUNNERS)}
-    alive = {r["metadata"]["name"] for r in _alive(server)}
-    ours = {scale_set["metadata"]["name"] for scale_set in objects(server, SCALE_SETS)}
+def missing(world: Any) -> list[str]:
+    """What does not hold yet. What costs more is only looked at when all else is well."""
+    seen = world.judge.seen
     found = [
-        f"registration {runner.name} has no runner object"
-        for runner in github.runners.values()
-        if github.scale_sets[runner.scale_set_id].name in ours
-        and not runner.forgotten
-        and runner.name not in alive
+        *_jobs(seen),
+        *_runner_counts(seen),
+        *_sessions(seen, world),
+        *(f"{name} has job {number} and does not say so" for name, number in unsaid(seen)),
+        *leaks(seen, world),
     ]
-    uids = {r["metadata"]["uid"] for r in runners.values()}
-    for resource in ("pods", "secrets"):
-        for obj in objects(server, resource):
-            owners = obj["metadata"].get("ownerReferences") or []
-            lost = [o for o in owners if o["kind"] == "EphemeralRunner" and o["uid"] not in uids]
-            if lost:
-                found.append(f"{resource} {obj['metadata']['name']} outlived its runner")
-    return found
+    return found or [*wrong_counters(seen), *wrong_metrics(seen, world)]
+
+
+def is_lasting(job: Job) -> bool:
+    """A job that goes on until everything else has come to rest."""
+    return dict(job.request.env).get(SECONDS) == repr(math.inf)
+
+
+def _jobs(seen: Seen) -> Iterable[str]:
+    for job in seen.github.jobs.values():
+        if job.state is JobState.COMPLETED:
+            continue
+        if job.state is not JobState.RUNNING or not is_lasting(job):
+            yield f"job {job.number} is still {job.state}"
+
+
+def _runner_counts(seen: Seen) -> Iterable[str]:
+    """min(max, min + assigned), all of them registered."""
+    for runner_set in seen.all(SCALE_SETS):
+        name, spec = meta(runner_set)["name"], runner_set["spec"]
+        if is_going(runner_set):
+            yield f"{name} is still being deleted"
+            continue
+        assigned = _assigned(seen, scale_set_name(runner_set))
+        wanted = min(spec.get("maxRunners", math.inf), spec.get("minRunners", 0) + assigned)
+        here = [r for r in seen.all(RUNNERS) if _serves(r, name) and phase(r) not in TERMINAL]
+        if len(here) != wanted:
+            yield f"{name} has {len(here)} runners, wanted are {wanted}"
+        for runner in here:
+            if is_going(runner):
+                yield f"{meta(runner)['name']} is still being deleted"
+            elif status(runner).get("runnerId") not in seen.github.runners:
+                yield f"{meta(runner)['name']} is not registered"
+
+
+def _assigned(seen: Seen, name: str) -> int:
+    ids = {s.id for s in seen.github.scale_sets.values() if s.name == name}
+    jobs = seen.github.jobs.values()
+    return sum(job.state in ASSIGNED and job.scale_set_id in ids for job in jobs)
+
+
+def _serves(runner: Json, runner_set: str) -> bool:
+    return bool(owner(runner).get("name") == runner_set)
+
+
+def _sessions(seen: Seen, world: Any) -> Iterable[str]:
+    """Each runner set has one scale set, with a session of its listener that runs."""
+    listening = {process.spec.pod.name for process in world.machine.running("listener")}
+    for runner_set in seen.all(SCALE_SETS):
+        name = scale_set_name(runner_set)
+        found = [s for s in seen.github.scale_sets.values() if s.name == name]
+        if len(found) != 1:
+            yield f"{name} has {len(found)} scale sets at GitHub"
+        for scale_set in found:
+            if scale_set.session is None or scale_set.session.owner not in listening:
+                yield f"{name} has no session of a listener that runs"
