@@ -19,6 +19,7 @@ Only files here; what they mean for a pod is `system_processes.py`.
 """
 
 import contextlib
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -100,13 +101,18 @@ class AttemptFolder:
     def take(self, at_s: float) -> bool:
         """Make sure that it never starts; False: a shim has it."""
         mine = self.path / "claimed.agent"
-        write_record(mine, ClaimedRecord(0, 0, at_s))
         try:
+            write_record(mine, ClaimedRecord(0, 0, at_s))
             os.link(mine, self.path / "claimed")
         except FileExistsError:
             pass
+        except OSError:  # a full disk; a shim that comes later finds no folder to claim
+            if self.claimed() is None:
+                _remove_tree(self.path)
+                return True
         finally:
-            mine.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                mine.unlink(missing_ok=True)
         claimed = self.claimed()
         return claimed is not None and claimed.shim_pid == 0
 
@@ -218,9 +224,15 @@ class NodeFolder:
         # Renamed first: a half removed folder must not look like a pod after a crash.
         folder = self.pod(uid)
         doomed = self.path / "removed" / uid
-        make_private(doomed.parent)
-        with contextlib.suppress(FileNotFoundError):
+        try:
+            make_private(doomed.parent)
             folder.rename(doomed)
+        except FileNotFoundError:
+            pass
+        except OSError:  # not even room for a name: then what says whose it is goes first
+            (folder / "pod.json").unlink(missing_ok=True)
+            _remove_tree(folder / "containers")
+            _remove_tree(folder)
         _remove_tree(doomed)
 
     def remove_leftovers(self) -> None:
@@ -233,7 +245,9 @@ def write_record(path: Path, record: msgspec.Struct, *, durably: bool = False) -
     temporary = path.with_name(path.name + ".new")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(handle, msgspec.json.encode(record))
+        text = msgspec.json.encode(record)
+        if os.write(handle, text) < len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         if durably:
             os.fsync(handle)
     finally:

@@ -36,7 +36,7 @@ from runnerscale.node.pod_view import Kind, PodOver, PodView, Waiting
 from runnerscale.node.preparation import NotStarted, PodVolumes, Preparation, ref_of
 from runnerscale.node.presence import Presence
 from runnerscale.node.prober import Prober
-from runnerscale.node.processes import Process, ProcessStarter, RecoveredPod
+from runnerscale.node.processes import Process, ProcessStarter, RecoveredPod, StartFailed
 from runnerscale.node.questions import Questions
 from runnerscale.node.restart import comes_back, restart_delay_s
 from runnerscale.node.status_writer import StatusWriter
@@ -88,6 +88,7 @@ class PodWorker:
         self._refused = False
         self._stopping_since_s: float | None = None
         self._finished = False
+        self._admitted = False  # it has a folder
         self._refresh_due = False
         self._told: tuple[PodCondition, ...] = ()
         self._started_s = _start_time(pod, self._clock.now_s())
@@ -179,8 +180,6 @@ class PodWorker:
         async with asyncio.TaskGroup() as group:
             self._group = group
             self._spawn(self._writer.run())
-            if not (self._sealed or self._refused):
-                await self._around.processes.admit(self.ref, grace_s=grace_s(self.pod))
             self._follow_recovered()
             await self._live()
             await self._farewell()
@@ -288,6 +287,7 @@ class PodWorker:
         after_inits = run.kind is Kind.MAIN and bool(self.pod.spec.init_containers)
         creating = Waiting("PodInitializing" if after_inits else "ContainerCreating")
         try:
+            await self._admit()
             await self._volumes.ensure()
             if self._stopping_since_s is not None or self._gone:
                 return None
@@ -297,9 +297,17 @@ class PodWorker:
         except VolumeProblem as problem:
             waiting = replace(creating, message=f"MountVolume.SetUp failed: {problem}")
             return NotStarted(waiting, "config", event="FailedMount")
+        except StartFailed as problem:
+            waiting = Waiting(problem.reason, problem.message)
+            return NotStarted(waiting, "config", event="Failed")
         except KubeError as error:
             log.warning("container not started yet", pod=str(self.ref), why=str(error))
             return NotStarted(creating, "config")
+
+    async def _admit(self) -> None:
+        if not self._admitted:
+            await self._around.processes.admit(self.ref, grace_s=grace_s(self.pod))
+            self._admitted = True
 
     def _follow(self, run: ContainerRun, process: Process) -> None:
         prober = Prober(

@@ -116,6 +116,7 @@ class Preparation:
         Raises:
             VolumeProblem: something a volume is made of is missing.
             KubeError: it could not be read.
+            StartFailed: this machine cannot store it.
         """
         ref = ref_of(pod)
         renew_at_s = FOREVER_S
@@ -276,7 +277,7 @@ class PodVolumes:
         """Written once, by whoever comes first.
 
         Raises:
-            VolumeProblem, KubeError: see `Preparation.write_volumes`.
+            VolumeProblem, KubeError, StartFailed: see `Preparation.write_volumes`.
         """
         async with self._lock:
             if not self._written:
@@ -295,7 +296,7 @@ class PodVolumes:
                 return
             try:
                 self.renew_at_s = await self._preparation.write_volumes(self._pod)
-            except (VolumeProblem, KubeError) as error:
+            except (VolumeProblem, KubeError, StartFailed) as error:
                 log.warning("volumes not refreshed", pod=self._pod.metadata.name, why=str(error))
                 self.renew_at_s = self._clock.now_s() + retry_s
 

@@ -14,6 +14,7 @@ place in the node that reads the machine's clock.
 # ruff: noqa: PTH105, PTH108, PTH123, PTH208
 
 import contextlib
+import errno
 import gc
 import json
 import os
@@ -29,6 +30,7 @@ from runnerscale.node.shim_logs import LogFile
 
 MESSAGE_MAX_BYTES = 64 * 1024
 OUTPUT_MAX_BYTES = 10 * 1024
+RESERVED_BYTES = 4096  # a block
 CHUNK_BYTES = 64 * 1024
 CLEANUP_S = 5.0  # to end what a container left behind
 DRAIN_S = 1.0  # for the last lines of its log
@@ -98,6 +100,7 @@ def say(agent: socket.socket, answer: Json) -> None:
 def run_container(agent: socket.socket, request_id: int, spec: Json) -> None:
     """The shim of one container attempt, from its claim to its exit status."""
     folder = spec["folder"]
+    reserve(folder)
     if not claim(folder):
         say(agent, {"id": request_id, "error": "this attempt is taken"})
         return
@@ -110,11 +113,22 @@ def run_container(agent: socket.socket, request_id: int, spec: Json) -> None:
         say(agent, {"id": request_id, "error": problem["message"], "stage": problem["stage"]})
         return
     running = {"pid": container.pid, "started_s": container.started_s}
-    write_record(folder, "running", running)
+    with contextlib.suppress(OSError):  # a full disk is no reason to end what has begun
+        write_record(folder, "running", running)
     say(agent, {"id": request_id, "shim_pid": os.getpid(), **running})
     agent.close()
     container.watch()
     write_record(folder, "exit", container.ending())
+
+
+def reserve(folder: str) -> None:
+    """Room for the exit status: once it runs, a full disk must not make it be forgotten."""
+    file = os.open(f"{folder}/exit.new", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(file, b" " * RESERVED_BYTES) < RESERVED_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(file)
 
 
 def claim(folder: str) -> bool:
@@ -145,9 +159,10 @@ def write_record(folder: str, name: str, record: Json) -> None:
 
 
 def write_file(path: str, record: Json) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    # Not emptied first: what was reserved would be given away.
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.write(file, json.dumps(record).encode())
+        os.ftruncate(file, os.write(file, json.dumps(record).encode()))
     finally:
         os.close(file)
 

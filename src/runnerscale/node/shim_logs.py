@@ -67,12 +67,13 @@ class LogFile:
             self._store(b"".join(batch))
 
     def _store(self, data: bytes) -> None:
-        if self._size and self._size + len(data) > self._max_bytes:
-            os.replace(self._path, self._old_path)
-            os.close(self._file)
-            self._reopen()
-        self._size += len(data)
         try:
+            if self._size and self._size + len(data) > self._max_bytes:
+                os.replace(self._path, self._old_path)
+                before = self._file
+                self._reopen()
+                os.close(before)
+            self._size += len(data)
             os.write(self._file, data)
         except OSError:
             return  # a full disk must not end the container

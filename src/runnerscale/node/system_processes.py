@@ -6,9 +6,11 @@ mean after a crash is decided here: an attempt that may have started counts as s
 """
 
 import asyncio
+import contextlib
+import errno
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,7 @@ log = structlog.get_logger(__name__)
 
 START_TIMEOUT_S = 60.0  # mounts on a slow filesystem; a start takes milliseconds
 SMALL_BYTES = 64 * 1024
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 LOST_REASON = "ContainerStatusUnknown"
 LOST_MESSAGE = "The container could not be located when the node agent looked for it"
 
@@ -109,7 +112,8 @@ class ShimProcess:
                 started_s=self.started_s,
                 finished_s=self._clock.now_s(),
             )
-            self._attempt.note_lost(record)
+            with contextlib.suppress(OSError):  # a full disk must not make it look alive
+                self._attempt.note_lost(record)
         self.exit = exit_status(record, self._attempt.kill_reason())
         calls, self._calls = self._calls, []
         for call in calls:
@@ -149,25 +153,25 @@ class SystemProcesses:
 
     async def admit(self, pod: PodRef, *, grace_s: int) -> None:
         """See `processes.ProcessStarter`."""
-        self._folder.admit(pod, grace_s)
+        with self._storing():
+            self._folder.admit(pod, grace_s)
 
     async def write_volume(
         self, pod: PodRef, volume: str, files: Mapping[str, VolumeFile] | None
     ) -> None:
         """See `processes.ProcessStarter`."""
         folder = self._folder.volume(pod.uid, volume)
-        if sum(len(file.content) for file in (files or {}).values()) <= SMALL_BYTES:
-            volume_files.write_volume(folder, files)
-        else:
-            await asyncio.to_thread(volume_files.write_volume, folder, files)
+        with self._storing():
+            if sum(len(file.content) for file in (files or {}).values()) <= SMALL_BYTES:
+                volume_files.write_volume(folder, files)
+            else:
+                await asyncio.to_thread(volume_files.write_volume, folder, files)
 
     async def start(self, spec: ProcessSpec) -> Process:
         """See `processes.ProcessStarter`."""
         details = await self._details(spec)
-        try:
+        with self._storing():
             attempt = await asyncio.to_thread(self._begin, spec)
-        except OSError as error:
-            raise StartFailed("CreateContainerError", _said(error)) from error
         details |= {
             "folder": str(attempt.path),
             "stage": str(attempt.path / "root"),
@@ -227,6 +231,17 @@ class SystemProcesses:
 
     # --- starting --------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def _storing(self) -> Iterator[None]:
+        """What the disk does not take keeps one container from starting, and no more than that."""
+        try:
+            yield
+        except OSError as error:
+            said = f"{error.filename or self._folder.path}: {error.strerror or error}"
+            if error.errno in FULL:
+                said = f"{said}. Free some of the node's disk; it is tried again"
+            raise StartFailed("CreateContainerError", said) from error
+
     def _begin(self, spec: ProcessSpec) -> AttemptFolder:
         attempt = self._folder.new_attempt(spec.pod.uid, spec.container)
         pod = self._folder.record(spec.pod.uid) or PodRecord(
@@ -240,10 +255,8 @@ class SystemProcesses:
 
     async def _details(self, spec: ProcessSpec) -> dict[str, Any]:
         namespaced = await self._uses_namespaces()
-        try:
+        with self._storing():
             return self._details_now(spec, namespaced)
-        except OSError as error:
-            raise StartFailed("CreateContainerError", _said(error)) from error
 
     def _details_now(self, spec: ProcessSpec, namespaced: bool) -> dict[str, Any]:
         binds = self._binds(spec)
@@ -384,7 +397,3 @@ def _lookup(path: str) -> There:
     if not real.exists():
         return There.NOTHING
     return There.FOLDER if real.is_dir() else There.FILE
-
-
-def _said(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
