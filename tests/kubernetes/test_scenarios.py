@@ -154,7 +154,7 @@ def test_auth_proxy_setup(world: World) -> None:
             return found if found.get("status") == "False" else None
 
         found = until("the refusal is told", told, within_s=60)
-        assert found["reason"] == "ProxyRefused" or "407" in found["message"], found
+        assert (found["reason"], "407" in found["message"]) == ("ProxyRefused", True), found
         assert "wrong" not in str(found["message"])
         assert proxy.refused > 0
         assert proxy.tunnels == []

@@ -320,6 +320,7 @@ async def test_a_proxy_that_refuses_is_told_without_its_secrets() -> None:
         async with transport_of(proxies=rules) as transport:
             with pytest.raises(ProxyRefused, match="the proxy answered 407") as caught:
                 await transport.send(get("https://example.com/"), timeout_s=5)
+    assert caught.value.denied
     assert "hush" not in str(caught.value)
 
 

@@ -5,7 +5,7 @@ a False one come from `reasons.py`; how a list of conditions is kept: `controlle
 """
 
 # All four kinds
-RECONCILED = "Reconciled"  # only once it was False: every look at the object failed
+RECONCILED = "Reconciled"  # False: looks at it fail, or what lasts that no other type tells
 READABLE = "Readable"  # only once it was False: a field has a type that we cannot read
 
 # AutoscalingRunnerSet

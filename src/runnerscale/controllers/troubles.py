@@ -21,6 +21,7 @@ _GITHUB = (  # the first class that fits; the tree is in scaleset/errors.py
     (errors.InvalidCertificate, Reason.CERTIFICATE_INVALID),
     (errors.InvalidProxy, Reason.PROXY_INVALID),
     (errors.CredentialsRefused, Reason.CREDENTIALS_REFUSED),
+    (errors.ProxyDenied, Reason.PROXY_REFUSED),
     (errors.RateLimited, Reason.GITHUB_RATE_LIMITED),
     (errors.RunnerGroupNotFound, Reason.RUNNER_GROUP_NOT_FOUND),
     (errors.ScaleSetAmbiguous, Reason.SCALE_SET_AMBIGUOUS),

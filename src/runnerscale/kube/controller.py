@@ -8,6 +8,7 @@ comes back with backoff.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -187,7 +188,7 @@ class Controller:
         try:
             running.report()
         except Exception as error:  # noqa: BLE001 - as above; what the pass did still counts
-            end = PassEnd(end.again_s, end.failed, end.unfinished, (*end.errors, error))
+            end = replace(end, errors=(*end.errors, error))
         return end
 
     def _tell(self, key: str, end: PassEnd) -> None:

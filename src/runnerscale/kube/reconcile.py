@@ -8,7 +8,7 @@ again and what is counted is `controller.py`.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 A = TypeVar("A")  # action
 R = TypeVar("R")  # answer
@@ -75,13 +75,15 @@ BATCH_MAX = 32
 class PassEnd:
     """How a pass ended: look again after `again_s` (None: on events), or `failed`: with backoff.
 
-    `unfinished`: the plan still had actions. `errors`: what actions raised.
+    `unfinished`: the plan still had actions. `errors`: what actions raised. `troubles`: of the
+    last plan.
     """
 
     again_s: float | None = None
     failed: bool = False
     unfinished: bool = False
     errors: tuple[Exception, ...] = field(default=())
+    troubles: tuple[Any, ...] = field(default=())
 
 
 class Pass(Generic[S, A, R, W]):
@@ -120,7 +122,7 @@ class Pass(Generic[S, A, R, W]):
             seen = self._seen = reconciler.learn(seen, answers)
             plan = self._plan = reconciler.plan(seen)
         unfinished = bool(plan.actions) and not errors
-        return PassEnd(plan.again_s, plan.failed, unfinished, tuple(errors))
+        return PassEnd(plan.again_s, plan.failed, unfinished, tuple(errors), plan.troubles)
 
     def report(self) -> None:
         """Hand the last plan's troubles on; nothing if no plan could be made."""

@@ -26,8 +26,9 @@ class State(StrEnum):
 
 
 # How often a predecessor's session is asked for: nobody can take it over, it ends by itself some
-# time after its holder died. Soon at first, because the holder may just be closing it.
-HELD = Backoff(first_s=5.0, cap_s=30.0, jitter=0.3)
+# time after its holder died. Often in the first two minutes, because the holder may just be
+# closing it, and each pause is time that jobs wait; never less often than the contract's 30 s.
+HELD = Backoff(first_s=5.0, cap_s=30.0, factor=1.25, jitter=0.3)
 # What may pass any moment: blind for less than a minute after it did.
 PASSING = Backoff(first_s=1.0, cap_s=30.0)
 # What needs a person or the controller: seldom, but well within the minutes they look.
@@ -85,6 +86,8 @@ def verdict(error: errors.ScaleSetError) -> Verdict:
             return Verdict(Reason.CERTIFICATE_INVALID, NEEDS_SOMEBODY, needs_session=True)
         case errors.InvalidProxy():
             return Verdict(Reason.PROXY_INVALID, NEEDS_SOMEBODY, needs_session=True)
+        case errors.ProxyDenied():
+            return Verdict(Reason.PROXY_REFUSED, PASSING, needs_session=False)
         case errors.RateLimited():
             return Verdict(Reason.GITHUB_RATE_LIMITED, PASSING, needs_session=False)
         case errors.Refused():

@@ -192,10 +192,16 @@ class ActionsService:
     async def _connection(
         self, call: Call, deadline: Deadline, refused: Connection | None
     ) -> Connection:
+        hushed_s = self._attempts.hushed_s(self._registration_request().url)
+        if call.manner.is_too_long(hushed_s):  # the tokens would wait for the end of it
+            raise hushed_failure(self._registration_request(), call.subject, left_s=hushed_s)
         async with self._in_time(call, deadline):
             if refused is None:
                 return await self._tokens.connection()
             return await self._tokens.renewed(refused)
+
+    def _registration_request(self) -> Request:
+        return Request("POST", self.config_url.api_url("/actions/runner-registration"))
 
     @asynccontextmanager
     async def _in_time(self, call: Call, deadline: Deadline) -> AsyncIterator[None]:
@@ -205,7 +211,7 @@ class ActionsService:
             async with asyncio.timeout(left_s):
                 yield
         except TimeoutError as error:
-            request = Request(call.method, self.config_url.api_url("/actions/runner-registration"))
+            request = self._registration_request()
             hushed_s = self._attempts.hushed_s(request.url)
             if hushed_s > 0.0:  # the tokens wait for the end of a rate limit
                 raise hushed_failure(request, call.subject, left_s=hushed_s) from error

@@ -159,7 +159,8 @@ def _mapped_faults(timeout_s: float) -> Iterator[None]:
     except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
         raise CertificateRefused(f"certificate refused: {_cause(error)}") from error
     except aiohttp.ClientHttpProxyError as error:
-        raise ProxyRefused(f"the proxy answered {error.status} {error.message}") from error
+        said = f"the proxy answered {error.status} {error.message}"
+        raise ProxyRefused(said, status=error.status) from error
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise NotReached(f"not reached: {_cause(error)}") from error
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, InvalidProxy) as error:

@@ -6,7 +6,8 @@
     ├── InvalidCertificate     extra root certificates that are none
     ├── InvalidProxy           a proxy URL that cannot be used
     ├── Unavailable            no usable answer in time; the call may have taken effect
-    │   └── RateLimited        429, or 403 with rate-limit headers, past what we wait for
+    │   ├── RateLimited        429, or 403 with rate-limit headers, past what we wait for
+    │   └── ProxyDenied        403 or 407 of the proxy itself: GitHub was not asked
     ├── BadAnswer              a success status with a body that cannot be used; as Unavailable
     └── Refused                no for good: 4xx other than 429; trying again is useless
         ├── CredentialsRefused 401 or 403 that survived one refresh
@@ -80,6 +81,10 @@ class Unavailable(ScaleSetError):
 
 class RateLimited(Unavailable):
     """GitHub asks to wait longer than this call may; `answer.retry_after_s` says how long."""
+
+
+class ProxyDenied(Unavailable):
+    """The proxy did not let us through; GitHub was not asked."""
 
 
 class BadAnswer(ScaleSetError):

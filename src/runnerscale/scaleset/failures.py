@@ -17,6 +17,7 @@ from runnerscale.scaleset.errors import (
     BadAnswer,
     CredentialsRefused,
     JobStillRunning,
+    ProxyDenied,
     QueueTokenExpired,
     RateLimited,
     Refused,
@@ -31,7 +32,7 @@ from runnerscale.scaleset.errors import (
     Unavailable,
 )
 from runnerscale.scaleset.retry import asked_wait_s, is_passing, is_rate_limited
-from runnerscale.scaleset.transport import Request, Response, TransportFault
+from runnerscale.scaleset.transport import ProxyRefused, Request, Response, TransportFault
 
 BODY_KEPT_CHARS = 4096
 
@@ -51,6 +52,7 @@ REMEDIES: Mapping[type[ScaleSetError], str] = {
     CredentialsRefused: "Check that the token or GitHub App is valid, not expired, and may "
     "administer self-hosted runners there",
     RateLimited: "We ask again when GitHub's time is up; fewer scale sets per credential help",
+    ProxyDenied: "Correct the proxy's credentials, or let it allow this host",
     RunnerExists: "Look the runner up by its name: it may be our own lost call",
     RunnerNotFound: "Nothing is left to be removed at GitHub",
     JobStillRunning: "The runner is left alone until its job ends",
@@ -122,7 +124,9 @@ def unanswered_failure(
     detail = str(fault)
     if attempts > 1:
         detail = f"giving up after {attempts} attempt(s): {detail}"
-    error = _unavailable(request, subject, detail, Answer(attempts=attempts), sent=sent)
+    denied = isinstance(fault, ProxyRefused) and fault.denied
+    kind = ProxyDenied if denied else Unavailable
+    error = _unavailable(request, subject, detail, Answer(attempts=attempts), sent=sent, kind=kind)
     error.__cause__ = fault
     return error
 
@@ -144,10 +148,16 @@ def hushed_failure(request: Request, subject: Subject, *, left_s: float) -> Rate
 
 
 def _unavailable(
-    request: Request, subject: Subject, detail: str, answer: Answer, *, sent: bool
+    request: Request,
+    subject: Subject,
+    detail: str,
+    answer: Answer,
+    *,
+    sent: bool,
+    kind: type[Unavailable] = Unavailable,
 ) -> Unavailable:
-    text = _sentence(request, answer, subject.what, detail, Unavailable)
-    return Unavailable(text, answer, sent=sent)
+    text = _sentence(request, answer, subject.what, detail, kind)
+    return kind(text, answer, sent=sent)
 
 
 def bad_answer(request: Request, response: Response, what: str, why: str) -> ScaleSetError:
@@ -180,6 +190,8 @@ def _kind(response: Response, exception_name: str, subject: Subject) -> type[Sca
             return known
     if status in subject.by_status:
         return subject.by_status[status]
+    if status == 407:  # in plain HTTP a proxy answers in GitHub's place
+        return ProxyDenied
     if status in (401, 403):
         return CredentialsRefused
     if 400 <= status <= 499 or status == 501:

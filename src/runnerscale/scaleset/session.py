@@ -50,10 +50,11 @@ CLOSE_S = 10.0  # the pod's grace period must suffice for much more (weakness W1
 ABANDON_S = 5.0  # for an answer that nobody waits for, so that its session can be undone
 
 _EXPIRED = "message queue token expired"
-# Who polls holds the whole queue: a pause that GitHub asks for is his to wait and to tell.
+# Who opens a session, polls or claims holds up the whole queue: a longer pause that GitHub asks
+# for is theirs to wait and to tell, not the call's.
 QUIET_MAX_S = 5.0
 POLL = Manner(queued=False, attempt_s=POLL_ATTEMPT_S, quiet_max_s=QUIET_MAX_S)
-ACKNOWLEDGE = Manner(quiet_max_s=QUIET_MAX_S)
+PROMPT = Manner(quiet_max_s=QUIET_MAX_S)
 _LOST = {404: SessionLost, 409: SessionLost, 410: SessionLost}
 
 
@@ -164,7 +165,7 @@ class MessageSession:
 
         self._require_open()
         deadline = Deadline.after(self._service.clock, SESSION_CALL_S)
-        session, request, settled = await self._exchange(build, subject, ACKNOWLEDGE, deadline)
+        session, request, settled = await self._exchange(build, subject, PROMPT, deadline)
         if settled.response.status == 204:
             return
         error = self._service.refusal(request, settled, subject)
@@ -295,6 +296,7 @@ class MessageSession:
             body=list(request_ids),
             scale_set_id=self._scale_set_id,
             token=session.queue_token,
+            manner=PROMPT,
         )
         try:
             return await self._service.call(call, decode_acquired, deadline)
@@ -339,6 +341,7 @@ class MessageSession:
             f"{self._path}/{used.id}",
             Subject(f"refresh message session of scale set {self._scale_set_id}", by_status=_LOST),
             scale_set_id=self._scale_set_id,
+            manner=PROMPT,
         )
         return await self._service.call(call, decode_session, deadline)
 
@@ -402,6 +405,7 @@ class MessageSession:
             ),
             body=requests.session_body(self._owner_name),
             scale_set_id=self._scale_set_id,
+            manner=PROMPT,
             # Repeated although it is no idempotent call: the service allows one session, so a
             # second try can make none beside a first that took effect; it is refused.
         )

@@ -62,10 +62,18 @@ class NotReached(TransportFault):
     sent = False
 
 
+PROXY_DENIES = (403, 407)
+
+
 class ProxyRefused(NotReached):
     """The proxy answered instead of passing us on."""
 
     worth_repeating = False
+
+    def __init__(self, message: str, *, status: int = 407) -> None:
+        """`status`: the proxy's own; others than 403 and 407 say that it cannot, not may not."""
+        super().__init__(message)
+        self.denied = status in PROXY_DENIES
 
 
 class CertificateRefused(NotReached):

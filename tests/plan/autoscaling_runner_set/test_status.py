@@ -121,3 +121,29 @@ async def test_an_unregistered_set_is_pending_and_not_ready() -> None:
     assert world.status["phase"] == "Pending"
     assert world.condition("Ready") == ("False", "RunnerGroupNotFound")
     assert world.condition("ListenerReady") == ("False", "NoListener")
+
+
+@pytest.mark.parametrize("below", ["set", "listener"])
+async def test_what_nothing_is_done_about_below_makes_it_not_ready(below: str) -> None:
+    world = await settled()
+    running = {"type": "PodRunning", "status": "True", "reason": "Running"}
+    stuck = {
+        "type": "Reconciled",
+        "status": "False",
+        "reason": "ReconcileFailed",
+        "message": "an unexpected KeyError in plan",
+    }
+    conditions = [running, *([stuck] if below == "listener" else [])]
+    change = {"status": {"conditions": conditions}}
+    world.api.change(AUTOSCALING_LISTENERS, HOME, AL_NAME, change)
+    if below == "set":
+        world.set_status(conditions=[stuck])
+    await world.settle()
+    assert world.condition("Ready")[:2] == ("False", "ReconcileFailed")
+    message = next(c for c in world.status["conditions"] if c["type"] == "Ready")["message"]
+    assert "an unexpected KeyError in plan" in message
+    world.set_status(conditions=[])
+    change = {"status": {"conditions": [running]}}
+    world.api.change(AUTOSCALING_LISTENERS, HOME, AL_NAME, change)
+    await world.settle()
+    assert world.condition("Ready")[0] == "True"

@@ -33,6 +33,7 @@ def test_every_error_of_the_client_has_a_reason(kind: type[ScaleSetError]) -> No
         (errors.InvalidCertificate("x"), "CertificateInvalid"),
         (errors.InvalidProxy("x"), "ProxyInvalid"),
         (errors.Unavailable("x"), "GitHubUnavailable"),
+        (errors.ProxyDenied("x"), "ProxyRefused"),
         (errors.RateLimited("x"), "GitHubRateLimited"),
         (errors.BadAnswer("x"), "GitHubUnavailable"),
         (errors.CredentialsRefused("x"), "CredentialsRefused"),

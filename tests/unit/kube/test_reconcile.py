@@ -71,7 +71,7 @@ async def run(maker: Maker, key: str = "key", **bounds: int) -> PassEnd:
 
 async def test_a_pass_plans_again_with_the_answers_until_nothing_is_left() -> None:
     maker = Maker(wanted=3, again_s=5.0)
-    assert await run(maker) == PassEnd(again_s=5.0)
+    assert await run(maker) == PassEnd(again_s=5.0, troubles=("missing 0",))
     assert sorted(maker.applied) == [0, 1, 2]
     assert maker.observed == 1
     assert maker.reports == [("key", Counted(3, (0, 1, 2)), ("missing 0",))]

@@ -328,7 +328,7 @@ def test_a_session_held_elsewhere_is_waited_for_without_end_and_visibly(run_virt
             assert "held by a dead pod" in this.listener.readiness().why
             began_s = asyncio.get_running_loop().time()
             await until(lambda: this.listener.readiness().ready, within_s=400)
-            assert asyncio.get_running_loop().time() - began_s > 6 * 20  # about 30 s apart
+            assert asyncio.get_running_loop().time() - began_s > 6 * 12  # seldom, and more so
 
     run_virtual(scene())
 

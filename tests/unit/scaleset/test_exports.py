@@ -40,6 +40,7 @@ TREE = {
     "InvalidProxy": "ScaleSetError",
     "Unavailable": "ScaleSetError",
     "RateLimited": "Unavailable",
+    "ProxyDenied": "Unavailable",
     "BadAnswer": "ScaleSetError",
     "Refused": "ScaleSetError",
     "CredentialsRefused": "Refused",

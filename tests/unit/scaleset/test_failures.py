@@ -8,6 +8,7 @@ from runnerscale.scaleset.errors import (
     BadAnswer,
     CredentialsRefused,
     JobStillRunning,
+    ProxyDenied,
     QueueTokenExpired,
     RateLimited,
     Refused,
@@ -20,7 +21,7 @@ from runnerscale.scaleset.errors import (
     Unavailable,
 )
 from runnerscale.scaleset.failures import Subject, answered_failure, unanswered_failure
-from runnerscale.scaleset.transport import NoAnswer, Request, Response
+from runnerscale.scaleset.transport import NoAnswer, ProxyRefused, Request, Response
 from tests.unit.scaleset.stub import exception, reply
 
 REQUEST = Request("GET", "https://user:hush@example.com/org/repo?sig=hush")
@@ -38,6 +39,19 @@ def test_no_response_keeps_its_cause() -> None:
     assert "request GET https://example.com/org/repo failed: connection reset" in str(error)
     assert error.__cause__ is cause
     assert "hush" not in str(error)
+
+
+@pytest.mark.parametrize("status", [403, 407, 502])
+def test_a_proxy_that_says_no_is_not_github_being_away(status: int) -> None:
+    fault = ProxyRefused(f"the proxy answered {status} No", status=status)
+    error = unanswered_failure(REQUEST, fault, SUBJECT, attempts=1, sent=False)
+    assert type(error) is (Unavailable if status == 502 else ProxyDenied)
+    assert (error.sent, f"the proxy answered {status}" in str(error)) == (False, True)
+    assert ("Correct the proxy's credentials" in str(error)) == (status != 502)
+
+
+def test_in_plain_http_the_proxy_answers_in_githubs_place() -> None:
+    assert type(failure(reply(407))) is ProxyDenied
 
 
 @pytest.mark.behaviour("C2 T58", "C2 T61")

@@ -555,14 +555,16 @@ async def test_poll_and_acknowledge_are_tried_again() -> None:
     assert len(queue.of("poll")) == len(queue.of("acknowledge")) == 2
 
 
-@pytest.mark.parametrize("kind", ["poll", "acknowledge"])
+@pytest.mark.parametrize("kind", ["poll", "acknowledge", "acquire"])
 async def test_a_long_pause_is_told_and_not_waited_for(kind: str) -> None:
     # The demo's listener stood still for 45 s and told nobody why.
     limited = in_turn(reply(429, retry_after="45"), reply(204))
-    queue = Queue(poll=limited) if kind == "poll" else Queue(acknowledge=limited)
+    queue = replace(Queue(), **{kind: limited})
     async with session_at(queue) as session:
 
         async def call() -> object:
+            if kind == "acquire":
+                return await session.acquire_jobs([1])
             return await (session.poll(0, 1) if kind == "poll" else session.acknowledge(1))
 
         with pytest.raises(RateLimited) as caught:
@@ -573,6 +575,33 @@ async def test_a_long_pause_is_told_and_not_waited_for(kind: str) -> None:
             await call()
         assert 40 < (again.value.answer.retry_after_s or 0) <= 45
         assert len(queue.of(kind)) == 1
+
+
+async def test_a_session_that_cannot_be_opened_for_a_rate_limit_says_so_at_once() -> None:
+    # The listener said "starting" for a minute, and nobody knew why no job was served.
+    queue = Queue(create=lambda seen: reply(429, retry_after="45"))
+    for _ in range(2):  # the second time nothing is sent
+        with pytest.raises(RateLimited) as caught:
+            await session_at(queue).__aenter__()
+        assert caught.value.answer.retry_after_s == 45.0
+    assert len(queue.of("create")) == 2  # two clients with limits of their own
+    client = client_at(queue)
+    for _ in range(2):
+        with pytest.raises(RateLimited):
+            await client.open_session(1, "owner").__aenter__()
+    assert len(queue.of("create")) == 3
+
+
+async def test_nor_does_it_wait_for_tokens_that_a_rate_limit_keeps_back() -> None:
+    queue, clock = Queue(), ManualClock()
+    stub = Stub(clock, queue)
+    limits = HostLimits(clock)
+    client = client_of(stub, limits=limits)
+    limits.pause("api.github.com", personal_access_token("token").fingerprint).extend(45.0)
+    with pytest.raises(RateLimited) as caught:
+        await client.open_session(1, "owner").__aenter__()
+    assert 40 < (caught.value.answer.retry_after_s or 0) <= 45
+    assert (stub.seen, clock.monotonic_s()) == ([], ManualClock().monotonic_s())
 
 
 async def test_a_poll_waits_for_a_short_pause() -> None:

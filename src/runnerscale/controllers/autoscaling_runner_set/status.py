@@ -13,7 +13,7 @@ from typing import Any
 from runnerscale.api import conditions as types
 from runnerscale.api.catalogue import Severity
 from runnerscale.api.fingerprint import canonical, fingerprint
-from runnerscale.api.reasons import Reason, Trouble
+from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.autoscaling_runner_set import (
     ephemeral_set,
     heard,
@@ -44,12 +44,20 @@ HARMLESS = (
     Reason.MESSAGE_QUARANTINED,
     Reason.JOB_STARTED_NOT_STORED,
 )
+# With one of these on what is below, nothing is done about it any more.
+STUCK = (
+    Reason.RECONCILE_FAILED,
+    Reason.CONTROLLERS_COMPETE,
+    Reason.API_SERVER_REFUSED,
+    Reason.RIGHTS_MISSING,
+)
 AT_GITHUB = (
     Reason.CREDENTIALS_MISSING,
     Reason.CREDENTIALS_INVALID,
     Reason.CREDENTIALS_REFUSED,
     Reason.VAULT_FAILED,
     Reason.PROXY_INVALID,
+    Reason.PROXY_REFUSED,
     Reason.CERTIFICATE_INVALID,
     Reason.GITHUB_UNAVAILABLE,
     Reason.GITHUB_RATE_LIMITED,
@@ -164,9 +172,23 @@ def _ready(
     ]
     if serious:
         return False, worst(serious)
+    stuck = _stuck_below(seen)
+    if stuck is not None:
+        return False, stuck
     template = find(conditions, types.TEMPLATE_ACCEPTED)
     accepted = template is None or template.status != "False"
     return phase(seen) == "Running" and listens and accepted, None
+
+
+def _stuck_below(seen: Snapshot) -> Trouble | None:
+    """What keeps our controllers from the set or the listener below, as these say themselves."""
+    for item in (seen.current_set, listener.current(seen)):
+        said = find(item.status.conditions, types.RECONCILED) if item else None
+        if item is None or said is None or said.status != "False" or said.reason not in STUCK:
+            continue
+        happened = f"{item.kind} {item.metadata.name}: {said.message}"
+        return trouble(Reason(said.reason), about=seen.about, happened=happened)  # type: ignore[call-arg]
+    return None
 
 
 def _registered_word(registered: bool) -> tuple[str, str]:
