@@ -100,6 +100,7 @@ class Listener:
             random=random,
             metrics=metrics,
             stored=self._teller.saw,
+            happened=self._teller.happened,
             for_arc=for_arc,
         )
         self._wire_jobs(kube_client)

@@ -23,6 +23,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from runnerscale.api.listener_word import CONTROLLER_VARIABLE
+from runnerscale.api.reasons import Reason
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random, uuid_text
@@ -42,6 +43,8 @@ from runnerscale.listener.config_file import ConfigFile, read_file
 from runnerscale.listener.loop import Listener
 from runnerscale.listener.metrics import ListenerMetrics
 from runnerscale.listener.server import MetricsServer
+from runnerscale.listener.states import Situation, State
+from runnerscale.listener.teller import Teller
 from runnerscale.scaleset.config_url import ConfigUrl, force_ghes_in, parse_config_url
 from runnerscale.scaleset.credentials import Credentials
 from runnerscale.scaleset.errors import InvalidConfigUrl, InvalidCredentials, ScaleSetError
@@ -128,14 +131,18 @@ async def run_listener(
         config = read_config(content)
         wiring.configure_logging(config.log_level, config.log_format)
         place = parse_config_url(config.config_url, force_ghes=force_ghes_in(environ))
-        credentials = await _credentials_at_last(config, wiring, clock=clock, random=random)
+        for_arc = not environ.get(CONTROLLER_VARIABLE)
+        async with AsyncExitStack() as stack:
+            early = EarlyWord(config, wiring, stack, clock=clock, for_arc=for_arc)
+            credentials = await _credentials_at_last(
+                config, wiring, early, clock=clock, random=random
+            )
     except (ConfigError, InvalidConfigUrl, InvalidCredentials) as error:
         return Ended(EXIT_CONFIG, f"Failed to read config: {error}")
     try:
         async with AsyncExitStack() as stack:
             github = await stack.enter_async_context(wiring.scale_set_client(config, credentials))
             kube = await stack.enter_async_context(wiring.kube_client())
-            for_arc = not environ.get(CONTROLLER_VARIABLE)
             parts = _Parts(
                 config, content, path, place, github, kube, for_arc, registry or CollectorRegistry()
             )
@@ -203,9 +210,9 @@ async def _listen(
 
 
 async def _credentials_at_last(
-    config: ListenerConfig, wiring: Wiring, *, clock: Clock, random: Random
+    config: ListenerConfig, wiring: Wiring, early: "EarlyWord", *, clock: Clock, random: Random
 ) -> Credentials:
-    """The credentials; a vault that cannot be reached is waited for."""
+    """The credentials; a vault that cannot be reached is waited for, and told."""
     for attempt in itertools.count():
         try:
             return await read_credentials(config, wiring)
@@ -218,8 +225,66 @@ async def _credentials_at_last(
                 error=str(error),
                 again_in_s=round(delay_s, 1),
             )
+            await early.say(error)
             await clock.sleep(delay_s)
     raise AssertionError("the loop has no end")
+
+
+class EarlyWord:
+    """Tells what keeps the listener from its start on its set, as it does later of all else.
+
+    Nothing is taken back here: the listener does that with its first poll.
+    """
+
+    def __init__(
+        self,
+        config: ListenerConfig,
+        wiring: Wiring,
+        stack: AsyncExitStack,
+        *,
+        clock: Clock,
+        for_arc: bool,
+    ) -> None:
+        """`stack`: closed when the start has succeeded, or failed for good."""
+        self._config = config
+        self._wiring = wiring
+        self._stack = stack
+        self._clock = clock
+        self._for_arc = for_arc
+        self._teller: Teller | None = None
+        self._situation = Situation()
+
+    async def say(self, error: PlaceTrouble) -> None:
+        """It waits for this."""
+        reason = Reason(error.reason)  # type: ignore[call-arg]
+        if self._situation.reason is not reason:
+            now_s = self._clock.now_s()
+            self._situation = Situation(State.WAITING, reason, error.happened, now_s)
+        with suppress(KubeConfigError):  # said once more when it is time to work
+            if self._teller is None:
+                self._teller = await self._opened()
+            self._teller.now_in(self._situation)
+
+    async def _opened(self) -> Teller:
+        config = self._config
+        teller = Teller(
+            await self._stack.enter_async_context(self._wiring.kube_client()),
+            namespace=config.namespace,
+            set_name=config.set_name,
+            scale_set_id=config.scale_set_id,
+            clock=self._clock,
+            metrics=ListenerMetrics(
+                config.metrics,
+                place=parse_config_url(config.config_url),
+                set_name=config.set_name,
+                namespace=config.namespace,
+                registry=CollectorRegistry(),  # nobody reads these yet
+            ),
+            for_arc=self._for_arc,
+        )
+        task = asyncio.get_running_loop().create_task(teller.run())
+        self._stack.callback(task.cancel)
+        return teller
 
 
 async def read_credentials(config: ListenerConfig, wiring: Wiring) -> Credentials:

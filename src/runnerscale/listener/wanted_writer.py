@@ -20,11 +20,12 @@ from typing import Any
 import structlog
 
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, EphemeralRunnerSet
+from runnerscale.api.reasons import Reason
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
 from runnerscale.kube.client import Client
-from runnerscale.kube.errors import KubeError
+from runnerscale.kube.errors import Forbidden, KubeError
 from runnerscale.listener import scaler
 from runnerscale.listener.metrics import ListenerMetrics
 from runnerscale.listener.scaler import Bounds, ScalerState
@@ -34,6 +35,7 @@ log = structlog.get_logger(__name__)
 RETRY_BACKOFF = Backoff(first_s=0.5, cap_s=30.0)
 PAUSE_MIN_S = 0.5
 CALL_TIMEOUT_S = 15.0
+PATIENCE_S = 20.0  # with the next try, which comes within 30 s: seen within a minute
 SETTLED_MAX = 100  # two full messages; what falls out is told by the next change of the number
 
 
@@ -51,9 +53,13 @@ class WantedWriter:
         random: Random,
         metrics: ListenerMetrics,
         stored: Callable[[EphemeralRunnerSet], None],
+        happened: Callable[[Reason, str], None],
         for_arc: bool = False,
     ) -> None:
-        """Nothing is sent before `run` and the first `want`. `stored`: is shown what is stored."""
+        """Nothing is sent before `run` and the first `want`. `stored`: is shown what is stored.
+
+        `happened`: is told of a number that cannot be stored for long.
+        """
         self._client = client
         self._namespace = namespace
         self._set_name = set_name
@@ -61,6 +67,8 @@ class WantedWriter:
         self._random = random
         self._metrics = metrics
         self._stored = stored
+        self._happened = happened
+        self._failing_s: float | None = None  # since when, monotonic
         self._for_arc = for_arc
         self.bounds = bounds
         self.state = ScalerState()
@@ -159,7 +167,7 @@ class WantedWriter:
             self.state = scaler.failed(self.state, patch)
             self._failed(error)
             return False
-        self.trouble = ""
+        self.trouble, self._failing_s = "", None
         self._stored(item)
         self.state = scaler.stored(patch)
         if disturbances != self._disturbances:
@@ -186,6 +194,13 @@ class WantedWriter:
     def _failed(self, error: KubeError) -> None:
         self.trouble = f"EphemeralRunnerSet {self._namespace}/{self._set_name}: {error}"
         self._metrics.count("runnerscale_listener_kubernetes_failures_total", "set")
+        now_s = self._clock.monotonic_s()
+        if self._failing_s is None:
+            self._failing_s = now_s
+        if now_s - self._failing_s >= PATIENCE_S:
+            refused = isinstance(error, Forbidden)
+            reason = Reason.RIGHTS_MISSING if refused else Reason.API_SERVER_REFUSED
+            self._happened(reason, f"could not store the wanted number: {error}")
         log.error(
             "the wanted number could not be stored; it is sent again",
             component="worker",

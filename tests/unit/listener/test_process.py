@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.api.labels import LISTENER_TROUBLE
 from runnerscale.core.randomness import seeded
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.place import PlaceTrouble
@@ -198,6 +199,35 @@ def test_a_vault_is_read_at_the_start_and_every_minute(tmp_path: Path, run_virtu
         wiring.vault = [trouble]
         await asyncio.sleep(200)
         assert not task.done()
+        await cancelled(task)
+
+    run_virtual(scene())
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_vault_that_is_waited_for_is_told_on_the_set(
+    tmp_path: Path, run_virtual: Run, ours: bool
+) -> None:
+    # The controller may reach a vault that the listener's pod does not.
+    async def scene() -> None:
+        wiring = FakeWiring()
+        trouble = PlaceTrouble("VaultFailed", "the vault is down", "Wait")
+        wiring.vault = [trouble]
+        environ = write(tmp_path, github_token=None, **VAULT)
+        if ours:
+            environ["RUNNERSCALE_CONTROLLER"] = "1"
+        task = await started(environ, wiring)
+        await asyncio.sleep(30)
+
+        def said() -> str:
+            metadata = wiring.api.raw(EPHEMERAL_RUNNER_SETS, "default", "set")["metadata"]
+            return str((metadata.get("annotations") or {}).get(LISTENER_TROUBLE, ""))
+
+        assert ("VaultFailed" in said(), "the vault is down" in said()) == (ours, ours)
+        wiring.vault = ['{"github_token":"one"}']
+        await asyncio.sleep(120)
+        assert wiring.session.did("poll")
+        assert said() == ""  # taken back by the first poll
         await cancelled(task)
 
     run_virtual(scene())

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
 from runnerscale.core.randomness import seeded
 from runnerscale.kube import errors
@@ -19,6 +21,7 @@ class Scene:
     def __init__(self) -> None:
         self.api = TinyApi()
         self.stored: list[int] = []
+        self.told: list[tuple[str, str]] = []
         self.api.put(EPHEMERAL_RUNNER_SETS, "default", "set", spec={"patchID": 0})
         self.writer = WantedWriter(
             self.api,  # type: ignore[arg-type]
@@ -29,6 +32,7 @@ class Scene:
             random=seeded(1),
             metrics=metrics(),
             stored=lambda item: self.stored.append(item.spec.replicas),
+            happened=lambda reason, message: self.told.append((reason, message)),
         )
         self.task = asyncio.get_running_loop().create_task(self.writer.run())
 
@@ -115,6 +119,40 @@ def test_the_names_of_settled_runners_are_bounded_and_the_newest_stay(run_virtua
         await this.writer.wait_told(1)
         names = this.api.bodies("ephemeralrunnersets")[0]["spec"]["settledRunners"]
         assert len(names) == SETTLED_MAX and names[-1] == f"runner-{SETTLED_MAX + 4}"
+        await this.end()
+
+    run_virtual(scene())
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (errors.Forbidden(403, "Forbidden", "cannot patch resource"), "RightsMissing"),
+        (errors.ServerFault(500, "InternalError", "a webhook failed"), "ApiServerRefused"),
+    ],
+)
+def test_a_number_that_cannot_be_stored_is_told_within_a_minute(
+    run_virtual: Run, error: errors.KubeError, reason: str
+) -> None:
+    async def scene() -> None:
+        this = Scene()
+
+        def refuse(verb: str, path: str) -> None:
+            raise error
+
+        this.api.before = refuse
+        this.writer.want(1)
+        await asyncio.sleep(15)
+        assert this.told == []  # it may pass
+        await asyncio.sleep(40)
+        assert this.told
+        assert {told for told, _ in this.told} == {reason}
+        assert all("could not store the wanted number" in message for _, message in this.told)
+        this.api.before = lambda verb, path: None
+        assert await this.writer.wait_told(60)
+        this.told.clear()
+        await asyncio.sleep(300)
+        assert this.told == []
         await this.end()
 
     run_virtual(scene())
