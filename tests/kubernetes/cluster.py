@@ -277,6 +277,10 @@ class Cluster:
         """End the controller manager."""
         self._children.pop("controllers").stop()
 
+    def pids(self) -> list[int]:
+        """The processes of all parts."""
+        return [child.pid for child in self._children.values()]
+
     def rss_mib(self) -> dict[str, float]:
         """Resident memory of each part."""
         return {name: child.rss_mib() for name, child in self._children.items()}
