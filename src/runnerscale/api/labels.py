@@ -60,6 +60,8 @@ OWNED_KEYS = "runnerscale.dev/owned-keys"
 # On the AutoscalingRunnerSet: the same of its EphemeralRunnerSet. Not on that itself, because ARC
 # compares its annotations exactly: with one that it does not know it never gets past them (W6).
 SET_KEYS = "runnerscale.dev/set-keys"
+# On the AutoscalingRunnerSet: which controller process works on it, so that two notice each other.
+CONTROLLER = "runnerscale.dev/controller"
 # On the AutoscalingRunnerSet: the place at GitHub that `runner-scale-set-id` was issued for.
 ISSUED_FOR = "runnerscale.dev/issued-for"
 # On the AutoscalingRunnerSet: what was last told GitHub (labels, disableUpdate), fingerprinted.

@@ -277,6 +277,7 @@ class Manager:
                 build_version=COMPATIBLE_VERSION,
                 image_pull_secrets=options.pull_secrets,
                 excluded_prefixes=options.excluded_label_prefixes,
+                identity=f"{options.identity or 'controller'}_{hex_text(self._random, 4)}",
             ),
             reporter=self._reporter,
             own_writes=own,

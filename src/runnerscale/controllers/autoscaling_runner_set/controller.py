@@ -6,7 +6,7 @@ Writes: AutoscalingRunnerSet status, finalizer, scale-set annotations; Ephemeral
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import structlog
@@ -17,7 +17,7 @@ from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS, Auto
 from runnerscale.api.ephemeral_runner import EphemeralRunner
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, EphemeralRunnerSet
 from runnerscale.api.reasons import Reason, Trouble, trouble
-from runnerscale.controllers.autoscaling_runner_set import observed
+from runnerscale.controllers.autoscaling_runner_set import competing, observed
 from runnerscale.controllers.autoscaling_runner_set import snapshot as snap
 from runnerscale.controllers.autoscaling_runner_set.learning import learn
 from runnerscale.controllers.autoscaling_runner_set.observed import Caches
@@ -97,14 +97,25 @@ class RunnerSetReconciler:
         if found is None:
             return None
         uid, known = self._known.get(key, ("", Known()))
+        known = known if uid == found.metadata.uid else Known()
+        known = self._noticed(key, found, known)
         return observed.observe(
             self._caches,
             self._notable,
             found,
             settings=self._settings,
-            known=known if uid == found.metadata.uid else Known(),
+            known=known,
             now_s=self._clock.now_s(),
         )
+
+    def _noticed(self, key: str, found: AutoscalingRunnerSet, known: Known) -> Known:
+        name = (found.metadata.annotations or {}).get(keys.CONTROLLER, "")
+        identity, now_s = self._settings.identity, self._clock.now_s()
+        stamp = competing.noticed(known.stamp, name, identity=identity, now_s=now_s)
+        if stamp is not known.stamp:
+            known = replace(known, stamp=stamp)
+            self._known[key] = (found.metadata.uid or "", known)
+        return known
 
     def plan(self, seen: Snapshot) -> Plan[Bound, Trouble]:
         """See `plan.py`."""

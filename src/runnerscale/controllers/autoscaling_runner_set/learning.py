@@ -7,6 +7,7 @@ Pure.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AutoscalingListener
 from runnerscale.api.autoscaling_runner_set import AutoscalingRunnerSet
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
@@ -72,6 +73,9 @@ def _learn_object(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
         return replace(seen, refused=(*seen.refused, answer))
     if isinstance(action, PatchSelf):
         seen = replace(seen, told=(*seen.told, *action.told))
+        if keys.CONTROLLER in action.body.get("metadata", {}).get("annotations", {}):
+            stamp = replace(seen.known.stamp, there=True, put_s=seen.now_s)
+            seen = replace(seen, known=replace(seen.known, stamp=stamp))
     if isinstance(answer, AutoscalingRunnerSet):
         known = seen.known
         if known.checked_generation == (seen.meta.generation or 0):

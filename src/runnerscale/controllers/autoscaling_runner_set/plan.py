@@ -15,6 +15,7 @@ from runnerscale.api import labels as keys
 from runnerscale.api.fingerprint import fingerprint
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.autoscaling_runner_set import (
+    competing,
     deletion,
     ephemeral_set,
     heard,
@@ -47,6 +48,7 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
     )
     stages = [
         told,
+        competing.stage(seen),
         registration.stage(seen),
         move.stage(seen),
         outdated.stage(seen),

@@ -16,6 +16,7 @@ from runnerscale.api.autoscaling_listener import AutoscalingListener
 from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS, AutoscalingRunnerSet
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.reasons import Trouble
+from runnerscale.controllers.autoscaling_runner_set.stamp import Stamp
 from runnerscale.controllers.autoscaling_runner_set.wish import Wish, same_address
 from runnerscale.core.clock import parse_time
 from runnerscale.credentials.place import GitHubPlace
@@ -37,6 +38,7 @@ class Settings:
     build_version: str  # compared with the chart's version label
     image_pull_secrets: tuple[str, ...] = ()
     excluded_prefixes: tuple[str, ...] = ()
+    identity: str = ""  # of this process, new with each start; empty: it leaves no name
 
 
 class Look(Enum):
@@ -78,6 +80,7 @@ class Known:
     left_troubles: Mapping[Spot, Trouble] = field(default_factory=dict)  # ... by where
     status_told: str = ""  # fingerprint of the status written last
     counted_s: float = 0.0  # when the status was written last, wall time
+    stamp: Stamp = field(default_factory=Stamp)  # our name on it
 
 
 @dataclass(frozen=True, slots=True)
