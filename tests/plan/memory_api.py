@@ -155,6 +155,10 @@ class MemoryApi:
                 stamp = format_time(self.clock.now_s() + (grace_s or 0))
                 new["metadata"]["deletionTimestamp"] = stamp
                 self._store(resource, namespace, name, new)
+            elif grace_s == 0 and meta.get("deletionGracePeriodSeconds") != 0:  # held, and forced
+                new = copy.deepcopy(body)
+                new["metadata"]["deletionGracePeriodSeconds"] = 0
+                self._store(resource, namespace, name, new)
             return self._decoded(resource, self.objects[resource.plural, namespace, name])
         self.drop(resource, namespace, name)
         return None

@@ -9,9 +9,9 @@ import pytest
 
 from runnerscale.controllers.autoscaling_listener.config_secret import encode
 from runnerscale.core.secret import SecretText
-from runnerscale.credentials.place import Resolved
+from runnerscale.credentials.place import PlaceTrouble, Resolved
 from runnerscale.kube.builtin import SECRETS
-from tests.plan.autoscaling_listener.world import HOME, NAME, TOKEN, World
+from tests.plan.autoscaling_listener.world import HOME, NAME, RUNNERS, TOKEN, World
 
 APP = Resolved(
     token=None,
@@ -302,3 +302,27 @@ async def test_a_vault_proxy_without_credentials_is_passed_on_as_it_is() -> None
     await world.settle()
     found = file_of(world)["azure_key_vault"]["proxy"]
     assert (found["HTTPProxy"], found["HTTPSProxy"]) == ("http://p:1", "http://q:1")
+
+
+async def test_a_file_that_is_no_json_is_none_and_stops_nobody() -> None:
+    # With credentials that cannot be had, the plan fell over it in every pass.
+    world = World()
+    await world.settle()
+    world.run_pod()
+    spoilt = {"data": {"config.json": base64.b64encode(b"no JSON").decode()}}
+    world.api.change(SECRETS, HOME, f"{NAME}-config", spoilt)
+    world.clients.means = PlaceTrouble("CredentialsMissing", "no Secret", "Create it")
+    await world.settle()
+    assert world.pod is not None
+    assert world.listener["status"]["reason"] == "CredentialsMissing"
+
+
+async def test_credentials_of_the_vaults_proxy_that_are_no_text_stop_nobody() -> None:
+    azure = {"url": "u", "tenantId": "t", "clientId": "c", "certificatePath": "p"}
+    server = {"url": "http://p:1", "credentialSecretRef": "vault-proxy"}
+    vault = {"type": "azure_key_vault", "azureKeyVault": azure, "proxy": {"https": server}}
+    world = World(vaultConfig=vault)
+    data = {"username": base64.b64encode(b"u\xff").decode()}
+    world.api.put(SECRETS, RUNNERS, {"metadata": {"name": "vault-proxy"}, "data": data})
+    await world.settle()
+    assert file_of(world)["azure_key_vault"]["proxy"]["HTTPSProxy"].endswith("@p:1")

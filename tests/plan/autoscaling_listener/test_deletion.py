@@ -118,3 +118,17 @@ async def test_a_role_that_lost_its_labels_is_found_and_deleted_all_the_same() -
     await world.settle()
     assert world.role is None
     assert world.listener is None
+
+
+async def test_a_pod_that_is_held_though_it_was_removed_by_force_is_told() -> None:
+    world = World()
+    await world.settle()
+    world.api.change(PODS, HOME, NAME, {"metadata": {"finalizers": ["some/body"]}})
+    delete(world)
+    await world.settle()
+    world.clock.advance(121)
+    await world.settle()
+    assert ("Warning", "CleanupBlocked") in [(t, r) for t, r, _ in world.events.said]
+    world.api.changes()
+    await world.one_pass()
+    assert world.api.writes == []

@@ -4,6 +4,7 @@ import pytest
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
+from runnerscale.core.clock import format_time
 from runnerscale.kube.builtin import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from tests.plan.autoscaling_listener.world import HOME, NAME, RUNNERS, World
 
@@ -238,3 +239,16 @@ async def test_a_role_from_an_older_controller_gains_the_right_to_read() -> None
     # Rights take effect at once: a listener of ours needs no restart for them. The image that
     # comes with the upgrade is what restarts the pod, once (test_pod.py).
     assert world.pod["metadata"]["uid"] == pod
+
+
+async def test_a_drifted_binding_that_is_going_is_waited_for() -> None:
+    # It was deleted anew in every round of every pass.
+    world = World()
+    await world.settle()
+    ref = {"kind": "Role", "name": "other"}
+    held = {"deletionTimestamp": format_time(world.clock.now_s()), "finalizers": ["some/body"]}
+    world.api.change(ROLE_BINDINGS, RUNNERS, NAME, {"roleRef": ref, "metadata": held})
+    await world.settle()
+    world.api.changes()
+    await world.one_pass()
+    assert world.api.writes == []

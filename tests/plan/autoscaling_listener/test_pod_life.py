@@ -281,3 +281,31 @@ async def test_the_gauge_is_one_while_the_container_runs_and_goes_with_the_liste
     world.api.drop(AUTOSCALING_LISTENERS, HOME, NAME)
     await world.one_pass()
     assert value() is None
+
+
+async def test_a_pod_that_is_held_though_it_was_removed_by_force_is_told_and_asked_no_more() -> (
+    None
+):
+    # Each pass sent eight deletions, and never came to say why.
+    world = await running_world()
+    world.kubelet()
+    gone = {"deletionTimestamp": format_time(world.clock.now_s()), "finalizers": ["some/body"]}
+    world.api.change(PODS, HOME, NAME, {"metadata": gone})
+    world.clock.advance(61)
+    world.api.changes()
+    end = await world.one_pass()
+    deletes = [write for write in world.api.changes() if write[0] == "delete"]
+    assert (len(deletes), end.unfinished) == (1, False)
+    assert world.listener["status"]["reason"] == "CleanupBlocked"
+    assert "some/body" in world.listener["status"]["message"]
+    await world.settle()
+
+
+async def test_a_strangers_pod_that_overstays_is_not_ours_to_force() -> None:
+    world = World()
+    gone = {"deletionTimestamp": format_time(world.clock.now_s() - 600), "finalizers": ["a/b"]}
+    body = {"metadata": {"name": NAME, **gone}, "spec": {"containers": []}}
+    world.api.put(PODS, HOME, body)
+    await world.settle()
+    assert "deletionGracePeriodSeconds" not in world.pod["metadata"]
+    assert world.listener["status"]["reason"] == "CleanupBlocked"

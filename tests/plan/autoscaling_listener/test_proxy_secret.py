@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from runnerscale.core.clock import format_time
 from runnerscale.core.secret import SecretText
+from runnerscale.kube.builtin import PODS, SECRETS
 from tests.plan.autoscaling_listener.world import HOME, NAME, TOKEN, World
 
 FULL = {
@@ -140,3 +142,37 @@ async def test_without_credentials_the_stored_proxies_stay() -> None:
     world.clients.means = MISSING
     await world.settle()
     assert data_of(world) == before
+
+
+async def test_a_key_that_somebody_adds_is_left_there_and_written_about_no_more() -> None:
+    # The data never was equal then, and was patched in every round of every pass.
+    world = World(proxy=FULL)
+    world.clients.means = MEANS
+    await world.settle()
+    world.api.change(SECRETS, HOME, f"{NAME}-proxy", {"data": {"note": "eA=="}})
+    await world.settle()
+    assert world.proxy["data"]["note"] == "eA=="
+
+
+async def test_proxies_spoilt_by_hand_are_put_right() -> None:
+    # What is no text stopped the plan, and with it the write that would have mended it.
+    world = World(proxy=FULL)
+    world.clients.means = MEANS
+    await world.settle()
+    spoilt = {"data": {"http_proxy": base64.b64encode(b"\xff\xfe").decode()}}
+    world.api.change(SECRETS, HOME, f"{NAME}-proxy", spoilt)
+    await world.settle()
+    assert data_of(world)["http_proxy"] == "http://username:password@proxy.example.com:8080"
+
+
+async def test_a_secret_that_is_going_is_not_deleted_again() -> None:
+    world = World(proxy=FULL)
+    world.clients.means = MEANS
+    await world.settle()
+    held = {"deletionTimestamp": format_time(world.clock.now_s()), "finalizers": ["some/body"]}
+    world.api.change(SECRETS, HOME, f"{NAME}-proxy", {"metadata": held})
+    world.edit(proxy=None)
+    await world.settle()
+    world.api.drop(PODS, HOME, NAME)
+    await world.settle()
+    assert world.proxy is not None

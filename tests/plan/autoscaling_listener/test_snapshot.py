@@ -100,3 +100,9 @@ def test_names_and_places_of_children() -> None:
     assert seen.child_namespace(Child.POD) == "home"
     assert seen.child_name(Child.CONFIG_SECRET) == "l-config"
     assert seen.child_name(Child.PROXY_SECRET) == "l-proxy"
+
+
+def test_a_count_that_no_hand_of_ours_wrote_is_none() -> None:
+    # Python raises for thousands of digits.
+    notes = {"runnerscale.dev/restarts": "9" * 5000}
+    assert restarts_of(Pod(metadata=ObjectMeta(annotations=notes))) == 0

@@ -196,3 +196,18 @@ class TestProxy:
         this.make(replicas=1)
         await this.settle()
         assert this.api.reads == []
+
+
+def test_a_key_that_somebody_added_is_no_difference() -> None:
+    # The data never was equal then, and was patched in every round of every pass.
+    absent = replace(WISHED, proxy=Proxy(secret=Look.ABSENT, data=DATA))
+    made = wanted_write(absent, DATA)
+    assert made is not None
+    meta = ObjectMeta(
+        uid="s1",
+        owner_references=[MINE],
+        labels=made.body["metadata"]["labels"],
+        annotations=made.body["metadata"]["annotations"],
+    )
+    there = Secret(metadata=meta, data={**made.body["data"], "note": "eA=="})
+    assert wanted_write(replace(WISHED, proxy=Proxy(secret=there, data=DATA)), DATA) is None

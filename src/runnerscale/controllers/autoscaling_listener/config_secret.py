@@ -81,10 +81,15 @@ def rendered(seen: Snapshot) -> tuple[bytes | None, Trouble | None]:
 
 
 def stored(seen: Snapshot) -> bytes | None:
-    """What the Secret holds now."""
+    """What the Secret holds now; None too for what no listener could read."""
     secret = seen.secret(Child.CONFIG_SECRET)
     text = (secret.data or {}).get(KEY) if secret else None
-    return base64.b64decode(text) if text else None
+    content = base64.b64decode(text) if text else b""
+    try:
+        msgspec.json.decode(content, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return content
 
 
 def invalid(spec: AutoscalingListenerSpec) -> str:
@@ -190,8 +195,12 @@ def _proxy_url(seen: Snapshot, server: ProxyServerConfig | None) -> str:
     secret = seen.vault_proxy
     if not server.credential_secret_ref or not isinstance(secret, Secret):
         return server.url
-    data = {key: base64.b64decode(value).decode() for key, value in (secret.data or {}).items()}
-    return means.with_user(server.url, data.get("username", ""), data.get("password", ""))
+    data = secret.data or {}
+    username, password = (
+        base64.b64decode(data.get(key, "")).decode(errors="replace")
+        for key in ("username", "password")
+    )
+    return means.with_user(server.url, username, password)
 
 
 def _metrics(metrics: MetricsConfig | None) -> dict[str, Any] | None:

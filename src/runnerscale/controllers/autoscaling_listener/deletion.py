@@ -45,7 +45,10 @@ def stage(seen: Snapshot) -> Stage[Action]:
         if child not in seen.refused
         for action in _removal(seen, child, found)
     )
-    return Stage(actions, refused, again_s=AGAIN_S, failed=bool(refused), stop=True)
+    pod = seen.pod
+    held = pod_life.going(seen, pod).troubles if pod is not None and is_deleting(pod) else ()
+    told = (*refused, *held)
+    return Stage(actions, told, again_s=AGAIN_S, failed=bool(refused), stop=True)
 
 
 def _ours(seen: Snapshot, child: Child) -> bool:

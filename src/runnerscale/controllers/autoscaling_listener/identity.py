@@ -30,7 +30,7 @@ from runnerscale.controllers.metadata import (
 )
 from runnerscale.controllers.stages import Stage
 from runnerscale.kube.builtin import Role, RoleBinding
-from runnerscale.kube.objects import Body
+from runnerscale.kube.objects import Body, is_deleting
 from runnerscale.kube.patching import controller_reference, is_controlled_by
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -145,6 +145,8 @@ def _step(seen: Snapshot, child: Child, body: Body) -> list[Action]:
             return [Read(child)]
         return [Create(child, body)]
     if isinstance(actual, RoleBinding) and _role_drifted(actual, body):
+        if is_deleting(actual):
+            return []  # its end is an event
         # A roleRef cannot be changed.
         return [Remove(child, actual.metadata.uid or "")]
     wished = body["metadata"]

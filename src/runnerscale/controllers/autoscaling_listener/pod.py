@@ -247,7 +247,9 @@ def _proxy_values(seen: Snapshot) -> dict[str, str] | None:
     if seen.listener.spec.proxy is None:
         return None
     data = proxy_secret.stored(seen)
-    return None if data is None else {key: value.decode() for key, value in data.items()}
+    if data is None:
+        return None
+    return {key: value.decode(errors="replace") for key, value in data.items()}
 
 
 def _text(content: Mapping[str, Any]) -> str:

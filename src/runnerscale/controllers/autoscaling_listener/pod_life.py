@@ -57,9 +57,17 @@ def is_gone_for_good(found: Pod, now_s: float) -> bool:
 def going(seen: Snapshot, found: Pod) -> Stage[Action]:
     """A pod that is being deleted: wait, but not for ever."""
     if is_gone_for_good(found, seen.now_s):
+        if found.metadata.deletion_grace_period_seconds == 0:  # asked for already
+            return Stage(troubles=(_held(seen, found),))
         return Stage((Remove(Child.POD, found.metadata.uid or "", at_once=True),))
     due_s = parse_time(found.metadata.deletion_timestamp or "") + STUCK_AFTER_S
     return Stage(again_s=max(1.0, due_s - seen.now_s))
+
+
+def _held(seen: Snapshot, found: Pod) -> Trouble:
+    held = ", ".join(found.metadata.finalizers or ()) or "nothing that is known"
+    what = f"its pod does not go away, not even without grace; it is held by {held}"
+    return trouble(Reason.CLEANUP_BLOCKED, about=seen.about, happened=what)
 
 
 def _made(seen: Snapshot, may_create: bool) -> Stage[Action]:
@@ -77,12 +85,12 @@ def _made(seen: Snapshot, may_create: bool) -> Stage[Action]:
 
 def _kept(seen: Snapshot, found: Pod) -> Stage[Action]:
     uid = found.metadata.uid or ""
-    if is_deleting(found):
-        return going(seen, found)
     owner = controller_of(found)
     if owner is None or owner.kind != OWN_KIND:
         what = f"a pod of the listener's name {seen.name} exists and belongs to somebody else"
         return Stage(troubles=(trouble(Reason.CLEANUP_BLOCKED, about=seen.about, happened=what),))
+    if is_deleting(found):
+        return going(seen, found)
     if owner.uid != seen.listener.metadata.uid:
         # Of a listener of the same name that is gone; it would go by itself, later.
         return Stage((Remove(Child.POD, uid),))

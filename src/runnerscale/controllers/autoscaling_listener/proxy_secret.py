@@ -23,7 +23,7 @@ from runnerscale.controllers.autoscaling_listener.snapshot import (
 from runnerscale.controllers.metadata import metadata_patch
 from runnerscale.controllers.stages import Stage
 from runnerscale.credentials.place import Resolved
-from runnerscale.kube.objects import Body
+from runnerscale.kube.objects import Body, is_deleting
 from runnerscale.kube.patching import controller_reference, is_controlled_by
 
 HTTP, HTTPS, NO_PROXY = "http_proxy", "https_proxy", "no_proxy"
@@ -52,11 +52,12 @@ def data_of(found: Resolved) -> dict[str, bytes]:
 
 
 def stored(seen: Snapshot) -> dict[str, bytes] | None:
-    """What the Secret holds now."""
+    """What the Secret holds now of what we keep in it; what else somebody put there is his."""
     secret = seen.secret(Child.PROXY_SECRET)
     if secret is None:
         return None
-    return {key: base64.b64decode(value) for key, value in (secret.data or {}).items()}
+    data = secret.data or {}
+    return {key: base64.b64decode(data[key]) for key in (HTTP, HTTPS, NO_PROXY) if key in data}
 
 
 def is_ready(seen: Snapshot) -> bool:
@@ -69,7 +70,7 @@ def _without(seen: Snapshot) -> Stage[Action]:
     child = Child.PROXY_SECRET
     secret = seen.secret(child)
     if secret is not None:
-        if is_controlled_by(secret, seen.reference):
+        if is_controlled_by(secret, seen.reference) and not is_deleting(secret):
             return Stage((Remove(child, secret.metadata.uid or ""),))
         return Stage()
     look = seen.is_unasked(child) and seen.pod is None

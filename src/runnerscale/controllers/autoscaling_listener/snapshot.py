@@ -62,6 +62,9 @@ class Look(Enum):
     ABSENT = "absent"
 
 
+RESTARTS_DIGITS_MAX = 6  # more than that no hand of ours has written
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How this controller process was started; the same for all listeners."""
@@ -316,4 +319,4 @@ def _gone(seen: Snapshot) -> Snapshot:
 def restarts_of(pod: Pod) -> int:
     """How often in a row listeners had ended soon after their start when this pod was made."""
     text = (pod.metadata.annotations or {}).get(keys.LISTENER_RESTARTS, "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= RESTARTS_DIGITS_MAX else 0

@@ -115,6 +115,7 @@ def wanted_write(seen: Snapshot, data: dict[str, bytes]) -> WriteProxySecret | N
         changed["ownerReferences"] = owners
     if changed:
         patch["metadata"] = changed
-    if (secret.data or {}) != encoded:
+    now = secret.data or {}
+    if any(now.get(key) != value for key, value in encoded.items()):  # what else is there may stay
         patch["data"] = encoded
     return WriteProxySecret(patch, create=False) if patch else None
