@@ -77,6 +77,8 @@ class ControllerProcess:
         self.place = place  # which replica, and so which machine's clock
         self.version = version
         self.leaving = False  # somebody ended it: nobody starts it again
+        self.abandoned = False  # it had to end itself at once
+        self._over = asyncio.Event()
         self.task: asyncio.Task[Any] | None = None
         network.plug(self.component)
         self.registry = CollectorRegistry()
@@ -127,7 +129,7 @@ class ControllerProcess:
                 random=random,
             )
         self.lease = leader_lease(
-            options, self.client, kube_metrics, abandon=self.kill, clock=clock, random=random
+            options, self.client, kube_metrics, abandon=self._abandon, clock=clock, random=random
         )
 
     @property
@@ -152,15 +154,17 @@ class ControllerProcess:
         if self.task is not None and not self.component.dead:
             self.task.cancel()
 
-    def kill(self) -> None:
-        """kill -9."""
+    def _abandon(self) -> None:
+        self.abandoned = True
+        self._over.set()
         self.component.kill()
 
     async def ended(self) -> str:
         """Wait for its end by itself; why, or "" where that was to be expected."""
         assert self.task is not None
-        await asyncio.wait([self.task])
-        if self.task.cancelled() or self.leaving:
+        self.task.add_done_callback(lambda _: self._over.set())
+        await self._over.wait()
+        if self.abandoned or self.leaving or self.task.cancelled():
             return ""
         error = self.task.exception()
         lost = _only(error, Problem)  # the lease was lost and won again: ends by intention

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from tests.simulation.writes import Write
 
 CONTROLLER_USER = "system:serviceaccount:runnerscale-system:runnerscale-controller"
-OUTSIDE_THE_WORK = ("events", "leases.coordination.k8s.io")
+LEASES = "leases.coordination.k8s.io"
+LEASE = "actions-runner-controller"
+OUTSIDE_THE_WORK = ("events", LEASES)
 AWAKENING_S = 1.0
 
 
@@ -26,7 +28,9 @@ class Leadership:
 
     def hear(self, write: Write, *, agent: str, now_s: float) -> str:
         """One stored change; what is wrong with it, or ""."""
-        if write.resource.startswith("leases"):
+        if write.resource == LEASES:
+            if write.name != LEASE:
+                return ""  # a node's own
             spec = (write.after or {}).get("spec") or {}
             holder = str(spec.get("holderIdentity") or "")
             self.changes += holder != self.holder

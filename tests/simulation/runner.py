@@ -24,6 +24,7 @@ CONFIG_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
 POLL_S = 20.0
 REPORT_S = 15.0
 BOOT_MAX_S = 2.0
+VERSION_REFUSED = 7  # the exit code of a runner whose version GitHub does not take any more
 
 
 class RunnerProgram:
@@ -34,6 +35,8 @@ class RunnerProgram:
         self._clock = clock
         self._random = random
         self.crash_rate = 0.0  # of runners that end with code 1 before they have a job
+        self.too_old = False  # GitHub refuses the version of those that start
+        self.refused = 0  # for that reason
         self.started: list[str] = []  # secrets of the JIT configs that reached a container
 
     async def __call__(
@@ -45,6 +48,9 @@ class RunnerProgram:
         await self._clock.sleep(self._random.random() * BOOT_MAX_S)
         if self._random.random() < self.crash_rate:
             return 1
+        if self.too_old:
+            self.refused += 1
+            return VERSION_REFUSED
         nonce = f"{spec.pod.uid[:50]}-{spec.earlier}"
         try:
             runner = self._hub.run(runner_sessions.connect, secret=secret, nonce=nonce)

@@ -10,6 +10,22 @@ from runnerscale.core.randomness import Random, seeded
 
 FAULTS_UNTIL_S = 300.0
 JOBS_MAX = 12
+FAULTS_MIN, FAULTS_MAX = 3, 10
+
+# Two controllers with a lease: a renewal every two seconds of each, so these are short.
+LEASE_RATE = 0.25
+LEASE_UNTIL_S = 70.0
+LEASE_FAULTS = 2
+LEASE_JOBS_MAX = 5
+LEASE_MARKS = ("leader-", "lease-", "both-")  # kinds that strike only there
+
+# Kinds that take an hour: little else happens in it.
+HOUR_RATE = 0.06
+HOUR_KINDS = ("github-hour-outage",)
+HOUR_JOBS_MAX = 4
+
+# How often a kind is drawn, against 1 for the others: what struck less often is drawn more.
+RATES: dict[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,47 +64,84 @@ class Scenario:
     sets: tuple[PlannedSet, ...]
     jobs: tuple[PlannedJob, ...]
     faults: tuple[PlannedFault, ...] = field(default=())
+    controllers: int = 1
+    lease: bool = False
 
     def __str__(self) -> str:
-        lines = [f"seed {self.seed}"]
+        lines = [f"seed {self.seed}" + (", two controllers with a lease" * self.lease)]
         lines += [f"  set {s.name}: {s.min_runners} to {s.max_runners}" for s in self.sets]
         lines += [f"  job at {j.at_s:.1f} s on {j.set_name}, {j.seconds:.1f} s" for j in self.jobs]
         lines += [f"  {f.kind} at {f.at_s:.1f} s for {f.seconds:.1f} s" for f in self.faults]
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What kind of history a seed is."""
+
+    until_s: float = FAULTS_UNTIL_S
+    jobs_max: int = JOBS_MAX
+    faults: tuple[int, int] = (FAULTS_MIN, FAULTS_MAX)
+    lease: bool = False
+    hour: bool = False
+
+
+USUAL = Shape()
+WITH_LEASE = Shape(LEASE_UNTIL_S, LEASE_JOBS_MAX, (2, 5), lease=True)
+WITH_HOUR = Shape(200.0, HOUR_JOBS_MAX, (2, 4), hour=True)
+
+
 def draw(seed: int, kinds: tuple[str, ...]) -> Scenario:
     """The scenario of a seed, with faults of these kinds."""
     random = seeded(seed * 7_919 + 1)
+    shape = _shape(random)
     sets = tuple(_set(random, number) for number in range(1 + (random.random() < 0.3)))
     jobs = tuple(
         sorted(
             (
                 PlannedJob(
-                    at_s=random.random() * FAULTS_UNTIL_S * 0.8,
+                    at_s=random.random() * shape.until_s * 0.8,
                     set_name=random.choice(sets).name,
                     seconds=random.choice((0.0, 1.0, 5.0, 20.0, 60.0)) * (0.5 + random.random()),
                 )
-                for _ in range(random.randint(1, JOBS_MAX))
+                for _ in range(random.randint(1, shape.jobs_max))
             ),
             key=lambda job: job.at_s,
         )
     )
-    faults = tuple(
-        sorted(
-            (
-                PlannedFault(
-                    at_s=1.0 + random.random() * FAULTS_UNTIL_S,
-                    kind=random.choice(kinds),
-                    seconds=random.choice((1.0, 5.0, 20.0, 60.0)) * (0.5 + random.random()),
-                    draw=random.random(),
-                )
-                for _ in range(random.randint(2, 7) if kinds else 0)
-            ),
-            key=lambda fault: fault.at_s,
+    faults = sorted(_faults(random, shape, kinds), key=lambda fault: fault.at_s)
+    controllers = 2 if shape.lease else 1
+    return Scenario(seed, sets, jobs, tuple(faults), controllers, shape.lease)
+
+
+def _shape(random: Random) -> Shape:
+    place = random.random()
+    if place < LEASE_RATE:
+        return WITH_LEASE
+    return WITH_HOUR if place < LEASE_RATE + HOUR_RATE else USUAL
+
+
+def _faults(random: Random, shape: Shape, kinds: tuple[str, ...]) -> list[PlannedFault]:
+    apart = [kind for kind in kinds if kind in HOUR_KINDS]
+    leading = [kind for kind in kinds if kind.startswith(LEASE_MARKS)]
+    others = [kind for kind in kinds if kind not in apart and kind not in leading]
+    chosen = []
+    if others:
+        weights = [RATES.get(kind, 1.0) for kind in others]
+        chosen = random.choices(others, weights, k=random.randint(*shape.faults))
+    if shape.lease and leading:
+        chosen += [random.choice(leading) for _ in range(LEASE_FAULTS)]
+    if shape.hour and apart:
+        chosen.append(random.choice(apart))
+    return [
+        PlannedFault(
+            at_s=1.0 + random.random() * shape.until_s,
+            kind=kind,
+            seconds=random.choice((1.0, 5.0, 20.0, 60.0)) * (0.5 + random.random()),
+            draw=random.random(),
         )
-    )
-    return Scenario(seed, sets, jobs, faults)
+        for kind in chosen
+    ]
 
 
 def _set(random: Random, number: int) -> PlannedSet:

@@ -13,12 +13,8 @@ from prometheus_client import CollectorRegistry
 from runnerscale.api import crds
 from runnerscale.apiserver.admission import Attributes, Hook
 from runnerscale.apiserver.authentication import Identity
-from runnerscale.apiserver.deletion import DeleteOptions
 from runnerscale.apiserver.failures import ApiFailure
 from runnerscale.apiserver.handler import Served
-from runnerscale.apiserver.operations import SYSTEM, Caller
-from runnerscale.apiserver.rbac import User
-from runnerscale.apiserver.record import Json
 from runnerscale.apiserver.server import ApiServer
 from runnerscale.apiserver.store import Store
 from runnerscale.app.api_server import ADMIN, CONTROLLER, NODE
@@ -28,7 +24,6 @@ from runnerscale.app.manifests import (
     NODE_ACCOUNT,
     RUNNER_IMAGE,
     SYSTEM_NAMESPACE,
-    Manifest,
     system_manifests,
 )
 from runnerscale.app.versions import COMPATIBLE_VERSION
@@ -45,6 +40,7 @@ from tests.simulation.clocks import SkewedClock
 from tests.simulation.controllers import ControllerProcess, lease_manifests
 from tests.simulation.disk import Disk
 from tests.simulation.invariants import Judge
+from tests.simulation.kubectl import Kubectl
 from tests.simulation.leadership import Leadership
 from tests.simulation.loop import COMPONENT, Component
 from tests.simulation.machine import Machine
@@ -60,7 +56,6 @@ from tests.simulation.parts import (
 )
 from tests.simulation.requests import AGENT, Requests
 from tests.simulation.runner import RunnerProgram
-from tests.simulation.settlement import objects
 from tests.simulation.stale import Stale
 from tests.simulation.trace import Trace
 from tests.simulation.writes import Write, Writes
@@ -69,7 +64,6 @@ from tests.unit.node.world import NoNetwork
 EPOCH_S = 1_800_000_000.0
 RESTART_S = 2.0  # from the end of a controller to the start of the next
 CLOCKS = ("controller-0", "controller-1", "listeners", "node", "api-server")
-PERSON = Caller(User("a-person", ("system:masters",)))
 SIGNING_KEY = SecretText("k" * 40)
 NODE_CONFIG = NodeConfig(
     images=(
@@ -99,7 +93,7 @@ IDENTITIES = (
 )
 
 
-class World:
+class World(Kubectl):
     """All parts. Make it inside the running `SimulationLoop`."""
 
     def __init__(
@@ -130,6 +124,7 @@ class World:
         self.requests = Requests()
         self.stale = Stale(self.clock)
         self.hooks: list[Hook] = []  # webhooks that may deny a write
+        self.striking: list[str] = []  # the faults that have begun and not ended
         self.leadership = Leadership() if lease else None
         self.version = COMPATIBLE_VERSION  # of controllers that start from now on
         self.listener_program = ListenerProgram(
@@ -193,6 +188,7 @@ class World:
         await start(component, VirtualServer(self.api.app, component, API_PORT).start())
 
     def _served(self, served: Served) -> None:
+        self.judge.served(served)
         if served.code >= 400:
             asked = served.request
             self.note(served.user, f"{asked.verb} {asked.plural} {asked.name}: {served.code}")
@@ -250,7 +246,7 @@ class World:
     async def _look_after(self, process: ControllerProcess) -> None:
         """As a Deployment does: a process that ended by itself is started again."""
         why = await process.ended()
-        if process.component.dead:
+        if process.component.dead and not process.abandoned:
             return
         if why:
             self.judge.breach("a controller goes on", f"{process.component.name} ended by {why}")
@@ -259,7 +255,7 @@ class World:
             self.kill_controller(process)
             if not process.leaving:
                 await self.clock.sleep(RESTART_S)
-                self.start_controller()
+                self.fill_controllers()
 
     @property
     def leader(self) -> ControllerProcess | None:
@@ -272,6 +268,16 @@ class World:
         if process in self.controllers:
             self.controllers.remove(process)
         self.bury(process.component)
+
+    def fill_controllers(self) -> None:
+        """As many controllers as there should be."""
+        while len(self.controllers) < self.replicas:
+            self.start_controller()
+
+    def fill_nodes(self) -> None:
+        """An agent on the machine, if there is none."""
+        if not self.nodes:
+            self.start_node()
 
     def start_node(self) -> Component:
         """A node agent on the machine."""
@@ -322,41 +328,6 @@ class World:
         self._generation += 1
         return self._generation
 
-    # -- looking and touching ------------------------------------------------------------------
-
-    def put(self, manifest: Manifest) -> None:
-        """Create an object as the administrator, at once."""
-        assert self.api is not None
-        resource = manifest.resource
-        kind = self.api.registry.of_resource(f"{resource.plural}.{resource.group}".rstrip("."))
-        assert kind is not None, resource
-        self.api.operations.create(kind, manifest.namespace, dict(manifest.body), SYSTEM)
-
-    def objects(self, resource: str) -> list[Json]:
-        """All objects of a resource."""
-        assert self.api is not None
-        return objects(self.api, resource)
-
-    def delete(self, resource: str, namespace: str, name: str) -> None:
-        """As an administrator with kubectl."""
-        assert self.api is not None
-        kind = self.api.registry.of_resource(resource)
-        assert kind is not None
-        record = self.api.operations.get(kind, namespace, name)
-        self.api.deletion.delete(kind, record, DeleteOptions(), PERSON)
-
-    def edit_spec(self, obj: Json, **fields: object) -> None:
-        """As an administrator with kubectl."""
-        assert self.api is not None
-        kind = self.api.registry.of_reference(obj["apiVersion"], obj["kind"])
-        assert kind is not None
-        meta = obj["metadata"]
-
-        def edited(present: Json) -> Json:
-            return {**present, "spec": {**present["spec"], **fields}}
-
-        self.api.operations.patch(kind, meta["namespace"], meta["name"], edited, PERSON)
-
     def heal(self) -> None:
         """Nothing breaks any more, and every part runs."""
         self.note("fault", "everything is healed")
@@ -375,12 +346,10 @@ class World:
             self.go_on(process.component)
             if process.component.dead:
                 self.kill_controller(process)
-        while len(self.controllers) < self.replicas:
-            self.start_controller()
+        self.fill_controllers()
         for component in [*self.nodes, *(p.component for p in self.machine.started)]:
             self.go_on(component)
-        if not self.nodes:
-            self.start_node()
+        self.fill_nodes()
 
 
 CRDS = crds.crd_documents()

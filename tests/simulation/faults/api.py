@@ -1,21 +1,37 @@
-"""The API server says no, says it late, or not at all."""
+"""The API server says no, says it late, or not at all; or somebody else was there first."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from runnerscale.apiserver.admission import Attributes, denied_by_webhook
 from runnerscale.apiserver.failures import ApiFailure, expired, internal, unavailable
 from runnerscale.apiserver.faults import FaultRule
+from runnerscale.apiserver.paths import Request
+from runnerscale.app.manifests import Manifest
+from runnerscale.core.randomness import seeded
+from runnerscale.kube.objects import KubeObject
+from runnerscale.kube.resource import Resource
 from tests.simulation.faults.fault import Fault
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
+FOREIGN_CHANCE = 0.4
+EDITED = ("ephemeralrunners", "ephemeralrunnersets", "autoscalingrunnersets",
+          "autoscalinglisteners", "pods", "secrets", "leases")  # fmt: skip
+DENIAL_CODES = (403, 400, 500)
+QUOTAS: Resource[KubeObject] = Resource(
+    group="", version="v1", plural="resourcequotas", kind="ResourceQuota", type=KubeObject
+)
+
 
 def _api_rule(rule: FaultRule) -> Fault:
-    async def fault(world: World, planned: PlannedFault) -> None:
+    async def fault(world: World, planned: PlannedFault) -> bool:
         assert world.api is not None
         server = world.api
         added = server.faults.add(replace(rule))
         await world.clock.sleep(planned.seconds)
         server.faults.remove(added)  # this one alone: others may stand
+        return True
 
     return fault
 
@@ -24,17 +40,73 @@ def _failure(failure: ApiFailure, chance: float) -> Fault:
     return _api_rule(FaultRule(failure=failure, chance=chance))
 
 
-async def watches_cut(world: World, fault: PlannedFault) -> None:
+async def watches_cut(world: World, fault: PlannedFault) -> bool:
     """Every watch ends; clients go on from where they were."""
-    if world.api is not None:
-        world.api.cut_watches()
+    assert world.api is not None
+    world.api.cut_watches()
+    return True
 
 
-async def history_forgotten(world: World, fault: PlannedFault) -> None:
+async def history_forgotten(world: World, fault: PlannedFault) -> bool:
     """Every watch ends, and going on is answered 410."""
-    if world.api is not None:
-        world.api.compact()
-        world.api.cut_watches()
+    assert world.api is not None
+    world.api.compact()
+    world.api.cut_watches()
+    return True
+
+
+async def foreign_writes(world: World, fault: PlannedFault) -> bool:
+    """Others annotate the objects just before we write them: 409 where we said what we had read."""
+    chance = seeded(int(fault.draw * 2**53))
+
+    async def annotate(agent: str, request: Request) -> None:
+        if request.verb not in ("patch", "update") or request.plural not in EDITED:
+            return
+        if not agent.startswith("controller-") and "-listener" not in agent:
+            return
+        if chance.random() < FOREIGN_CHANCE:
+            group = f".{request.group}" if request.group else ""
+            world.annotate(f"{request.plural}{group}", request.namespace, request.name)
+
+    world.requests.before.append(annotate)
+    await world.clock.sleep(fault.seconds)
+    if annotate in world.requests.before:
+        world.requests.before.remove(annotate)
+    return True
+
+
+def _denied(hits: Callable[[Attributes], bool]) -> Fault:
+    async def fault(world: World, planned: PlannedFault) -> bool:
+        code = DENIAL_CODES[int(planned.draw * len(DENIAL_CODES))]
+
+        def hook(attributes: Attributes) -> ApiFailure | None:
+            if not hits(attributes):
+                return None
+            return denied_by_webhook("policy.example.com", "not today", code=code)
+
+        world.hooks.append(hook)
+        await world.clock.sleep(planned.seconds)
+        if hook in world.hooks:
+            world.hooks.remove(hook)
+        return True
+
+    return fault
+
+
+def _over_quota(what: str) -> Fault:
+    async def fault(world: World, planned: PlannedFault) -> bool:
+        name = f"quota-{planned.at_s:.0f}-{planned.draw:.6f}".replace(".", "-")
+        used = int(planned.draw * 2)
+        body = {"metadata": {"name": name}, "spec": {"hard": {what: str(used)}}}
+        namespace = world.sets_namespace
+        await world.api_up()
+        world.put(Manifest(QUOTAS, namespace, body))
+        await world.clock.sleep(planned.seconds)
+        await world.api_up()
+        world.delete("resourcequotas", namespace, name)
+        return True
+
+    return fault
 
 
 FAULTS: dict[str, Fault] = {
@@ -47,4 +119,14 @@ FAULTS: dict[str, Fault] = {
     "api-slow": _api_rule(FaultRule(delay_s=2.0, chance=0.5)),
     "watches-cut": watches_cut,
     "history-forgotten": history_forgotten,
+    "foreign-writes": foreign_writes,
+    "webhook-denies-pods": _denied(lambda a: a.operation == "CREATE" and a.kind.resource == "pods"),
+    "webhook-denies-secrets": _denied(
+        lambda a: a.operation == "CREATE" and a.kind.resource == "secrets"
+    ),
+    "webhook-denies-runner-writes": _denied(
+        lambda a: a.operation == "UPDATE" and a.kind.resource.startswith("ephemeralrunners.")
+    ),
+    "quota-of-pods": _over_quota("pods"),
+    "quota-of-secrets": _over_quota("secrets"),
 }

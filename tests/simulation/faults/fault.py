@@ -1,14 +1,62 @@
-"""What a fault is: a coroutine that begins it and ends it again.
+"""What a fault is: a coroutine that begins it and ends it again; whether it struck anything.
 
 It undoes what it began by itself, and only that; what may be left is undone by `World.heal`. What
-cannot heal by itself (a quota, credentials, a lost machine) is put right by the person in it.
+cannot heal by itself (a quota, credentials, a lost machine) is put right by the person in it. A
+fault that finds nothing to strike waits a little for a victim.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
+from tests.simulation.machine import ContainerProcess
 from tests.simulation.scenario import PlannedFault
+from tests.simulation.users import queue_job
 from tests.simulation.world import World
 
-Fault = Callable[[World, PlannedFault], Awaitable[None]]
+Fault = Callable[[World, PlannedFault], Awaitable[bool]]
+T = TypeVar("T")
 
 OUTAGE_MAX_S = 20.0  # of a component: longer ones have scenarios of their own
+VICTIM_WAIT_S = 40.0
+LOOK_S = 1.0
+WORK_AFTER_S = 3.0  # with nothing to strike for so long, a user gives it something
+WORK_S = 15.0
+SETS = "autoscalingrunnersets.actions.github.com"
+RUNNERS = "ephemeralrunners.actions.github.com"
+
+
+async def victim(
+    world: World, find: Callable[[], Sequence[T]], draw: float, *, with_work: bool = False
+) -> T | None:
+    """One of those that are there; waits for the first, but not for long.
+
+    `with_work`: it only exists while there is work, so a user queues a job where none is.
+    """
+    began_s = world.clock.monotonic_s()
+    worked = not with_work
+    while True:
+        found = find()
+        if found:
+            return found[int(draw * len(found))]
+        waited_s = world.clock.monotonic_s() - began_s
+        if waited_s >= VICTIM_WAIT_S:
+            return None
+        if not worked and waited_s >= WORK_AFTER_S:
+            worked = True
+            for name in set_names(world)[:1]:
+                queue_job(world, name, WORK_S)
+        await world.clock.sleep(LOOK_S)
+
+
+def set_names(world: World) -> list[str]:
+    """Of the runner sets that are there and not on their way out."""
+    return [
+        o["metadata"]["name"]
+        for o in world.objects(SETS)
+        if not o["metadata"].get("deletionTimestamp")
+    ]
+
+
+def running(world: World, program: str) -> list[ContainerProcess]:
+    """The containers of a program that run."""
+    return world.machine.running(program)

@@ -1,38 +1,70 @@
 """Runners that die, cannot start, or are taken away with what belongs to them."""
 
 from runnerscale.node.processes import ProcessSpec, StartFailed
-from tests.simulation.faults.fault import Fault
+from tests.simulation.faults.fault import RUNNERS, Fault, running, victim
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
+HOLD = "example.com/hold"
+LISTENERS = "autoscalinglisteners.actions.github.com"
+
 
 def _runner_killed(reason: str) -> Fault:
-    async def fault(world: World, planned: PlannedFault) -> None:
-        running = world.machine.running("runner")
-        if running:
-            running[int(planned.draw * len(running))].kill(reason=reason)
+    async def fault(world: World, planned: PlannedFault) -> bool:
+        process = await victim(
+            world, lambda: running(world, "runner"), planned.draw, with_work=True
+        )
+        if process is not None:
+            process.kill(reason=reason)
+        return process is not None
 
     return fault
 
 
-def _deleted_by_somebody(resource: str, mark: str) -> Fault:
-    async def fault(world: World, planned: PlannedFault) -> None:
-        found = [o for o in world.objects(resource) if mark in o["metadata"]["name"]]
-        if found:
-            victim = found[int(planned.draw * len(found))]["metadata"]
-            world.delete(resource, victim["namespace"], victim["name"])
+def _deleted_by_somebody(resource: str, mark: str, *, grace_s: int | None = None) -> Fault:
+    async def fault(world: World, planned: PlannedFault) -> bool:
+        found = await victim(
+            world,
+            lambda: world.living(resource, mark),
+            planned.draw,
+            with_work="-listener" not in mark and resource != LISTENERS,
+        )
+        if found is not None:
+            meta = found["metadata"]
+            world.delete(resource, meta["namespace"], meta["name"], grace_s=grace_s)
+        return found is not None
 
     return fault
 
 
-async def runners_crash(world: World, fault: PlannedFault) -> None:
+def _held_by_a_finalizer(resource: str, mark: str) -> Fault:
+    async def fault(world: World, planned: PlannedFault) -> bool:
+        found = await victim(
+            world, lambda: world.living(resource, mark), planned.draw, with_work=True
+        )
+        if found is None:
+            return False
+        meta = found["metadata"]
+        where = (resource, meta["namespace"], meta["name"])
+        world.hold(*where, HOLD)
+        world.delete(*where)
+        await world.clock.sleep(planned.seconds)
+        await world.api_up()
+        world.let_go(*where, HOLD)
+        return True
+
+    return fault
+
+
+async def runners_crash(world: World, fault: PlannedFault) -> bool:
     """Half of the runners end with code 1 before they have a job."""
     world.runner_program.crash_rate = 0.5
     await world.clock.sleep(fault.seconds)
     world.runner_program.crash_rate = 0.0
+    return True
 
 
-async def image_missing(world: World, fault: PlannedFault) -> None:
+async def image_missing(world: World, fault: PlannedFault) -> bool:
     """No container of a runner can be started."""
 
     def refuse(spec: ProcessSpec) -> StartFailed | None:
@@ -43,16 +75,21 @@ async def image_missing(world: World, fault: PlannedFault) -> None:
     world.machine.refuse = refuse
     await world.clock.sleep(fault.seconds)
     world.machine.refuse = lambda _spec: None
+    return True
 
 
 FAULTS: dict[str, Fault] = {
     "runner-killed": _runner_killed(""),
     "runner-out-of-memory": _runner_killed("OOMKilled"),
     "runner-pod-deleted": _deleted_by_somebody("pods", "-runner-"),
+    "runner-pod-deleted-at-once": _deleted_by_somebody("pods", "-runner-", grace_s=0),
+    "runner-pod-held": _held_by_a_finalizer("pods", "-runner-"),
     "listener-pod-deleted": _deleted_by_somebody("pods", "-listener"),
-    "runner-deleted": _deleted_by_somebody("ephemeralrunners.actions.github.com", ""),
+    "listener-pod-deleted-at-once": _deleted_by_somebody("pods", "-listener", grace_s=0),
+    "runner-deleted": _deleted_by_somebody(RUNNERS, ""),
+    "runner-held": _held_by_a_finalizer(RUNNERS, ""),
     "jit-secret-deleted": _deleted_by_somebody("secrets", "-runner-"),
-    "listener-deleted": _deleted_by_somebody("autoscalinglisteners.actions.github.com", ""),
+    "listener-deleted": _deleted_by_somebody(LISTENERS, ""),
     "runners-crash": runners_crash,
     "image-missing": image_missing,
 }
