@@ -45,7 +45,7 @@ class Nodes:
         """`seen(what, name)`: online, started (the job's id), exited."""
         self._client = client
         self._config = config
-        self._github = github
+        self.githubs = [github]
         self._folder = folder
         self._seen = seen
         self._lives: dict[str, asyncio.Task[None]] = {}
@@ -54,6 +54,7 @@ class Nodes:
         self._pods = Informer(client, PODS, clock=SystemClock(), random=system_random())
         self._pods.on_change(self._changed)
         self.problems: list[str] = []
+        self.job_starts: dict[int, float] = {}
         self._gate = asyncio.Event()
 
     async def run(self) -> None:
@@ -120,11 +121,13 @@ class Nodes:
         def online() -> None:
             self._seen("online", name)
 
-        def started(_job: Job) -> None:
+        def started(job: Job) -> None:
+            self.job_starts[job.number] = time.monotonic()
             self._seen("started", name)
 
+        place = next((g for g in self.githubs if g.runner(name) is not None), self.githubs[0])
         code = await live(
-            self._github,
+            place,
             name,
             pod.metadata.uid or "",
             online=online,
