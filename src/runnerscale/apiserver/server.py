@@ -61,6 +61,7 @@ Json = dict[str, Any]
 
 KEEPALIVE_S = 300.0
 STOP_GRACE_S = 2.0
+HANDSHAKE_S = 10.0  # it takes milliseconds; whoever only connects gives the descriptor back
 CERTIFICATE_LOOK_S = 6 * 3600.0
 BACKLOG = 1024
 
@@ -247,7 +248,7 @@ class ApiServer:
             shutdown_timeout=STOP_GRACE_S,
         )
         await runner.setup()
-        site = web.TCPSite(runner, host, port, ssl_context=ssl, backlog=BACKLOG)
+        site = _Site(runner, host, port, ssl_context=ssl, backlog=BACKLOG)
         try:
             await site.start()
         except OSError as error:
@@ -261,6 +262,26 @@ class ApiServer:
         self.address = f"{shown}:{bound}"
         scheme = "https" if ssl is not None else "http"
         return Serving(host, bound, f"{scheme}://{self.address}", runner)
+
+
+class _Site(web.TCPSite):
+    """A site that does not wait a minute for who connects and says nothing."""
+
+    async def start(self) -> None:
+        """Listen."""
+        if self._ssl_context is None:
+            await super().start()
+            return
+        await web.BaseSite.start(self)
+        assert self._runner.server is not None
+        self._server = await asyncio.get_running_loop().create_server(
+            self._runner.server,
+            self._host,
+            self._port,
+            ssl=self._ssl_context,
+            ssl_handshake_timeout=HANDSHAKE_S,
+            backlog=self._backlog,
+        )
 
 
 def check_loopback(host: str) -> None:

@@ -10,6 +10,9 @@ import signal
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 
+from runnerscale.app.file_limit import raise_file_limit, watch_files
+from runnerscale.core.clock import SystemClock
+
 # Caches of slim structs make few cycles: collect rarely (libraries.md, section 2, "GC").
 GC_THRESHOLDS = (20_000, 50, 100)
 
@@ -20,8 +23,9 @@ def run_process(work: Callable[[], Awaitable[int]], *, own_signals: bool = True)
     `own_signals` False: the work handles its signals itself.
     """
     gc.set_threshold(*GC_THRESHOLDS)
+    raise_file_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_until_signalled(work) if own_signals else _plainly(work))
+        return runner.run(_watched(_until_signalled if own_signals else _plainly, work))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -30,6 +34,17 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     import uvloop
 
     return uvloop.new_event_loop
+
+
+async def _watched(
+    manner: Callable[[Callable[[], Awaitable[int]]], Awaitable[int]],
+    work: Callable[[], Awaitable[int]],
+) -> int:
+    watching = asyncio.get_running_loop().create_task(watch_files(SystemClock()))
+    try:
+        return await manner(work)
+    finally:
+        watching.cancel()
 
 
 async def _plainly(work: Callable[[], Awaitable[int]]) -> int:

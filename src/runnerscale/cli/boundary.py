@@ -4,6 +4,7 @@ No traceback unless asked for (`--debug`): a person's mistake is not our crash. 
 Ctrl-C is 130, as shells count it.
 """
 
+import errno
 import sys
 import traceback
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from runnerscale.kube.errors import ConfigError, KubeError
 from runnerscale.scaleset.errors import ScaleSetError
 
 INTERRUPTED = 130
+OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 TEXT_CHARS_MAX = 16 * 1024
 UNUSABLE_API = "the Kubernetes API cannot be used"
 
@@ -50,7 +53,14 @@ def sentence(error: BaseException) -> tuple[int, str]:
         return FAILURE, f"GitHub cannot be used: {error}"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return FAILURE, f"{where}{error.strerror}. Check that it exists and may be used."
+        remedy = "Check that it exists and may be used"
+        if error.errno in OUT_OF_FILES:
+            remedy = "Raise the limit of file descriptors (ulimit -n, LimitNOFILE=)"
+        if error.errno in NO_ROOM:
+            remedy = "Free some of the disk, then start again"
+        return FAILURE, f"{where}{error.strerror}. {remedy}."
+    if isinstance(error, MemoryError):
+        return FAILURE, "there is not enough memory. Give the process more, then start it again."
     if isinstance(error, RecursionError):
         return (
             FAILURE,

@@ -28,6 +28,7 @@ from typing import TypeVar
 import msgspec
 
 from runnerscale.core.private_folder import make_private
+from runnerscale.node.process_identity import OUT_OF_FILES
 from runnerscale.node.processes import ExitStatus, PodRef
 
 T = TypeVar("T")
@@ -265,10 +266,18 @@ def sync_folder(path: Path) -> None:
 
 
 def read_record(path: Path, kind: type[T]) -> T | None:
-    """The record in a file; None if there is none that can be read."""
+    """The record in a file; None if there is none that can be read.
+
+    Raises:
+        OSError: there is no descriptor free to look.
+    """
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError):
+    except OSError as error:
+        if error.errno in OUT_OF_FILES:
+            raise
+        return None
+    except msgspec.DecodeError:
         return None
 
 
@@ -286,10 +295,16 @@ def exit_status(record: ExitRecord, kill_reason: str) -> ExitStatus:
 
 
 def entries(folder: Path) -> list[Path]:
-    """What is in a folder; nothing if there is no such folder."""
+    """What is in a folder; nothing if there is no such folder.
+
+    Raises:
+        OSError: there is no descriptor free to look.
+    """
     try:
         return list(folder.iterdir())
-    except OSError:
+    except OSError as error:
+        if error.errno in OUT_OF_FILES:
+            raise
         return []
 
 

@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import errno
 import os
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import resource
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from runnerscale.core.clock import Clock
 from runnerscale.node import process_identity, volume_files
 from runnerscale.node.attempt_files import (
     AttemptFolder,
-    ExitRecord,
     NodeFolder,
     PodRecord,
     StartingRecord,
@@ -39,9 +38,7 @@ from runnerscale.node.mounts import (
     rewrite_environment,
 )
 from runnerscale.node.processes import (
-    CODE_KILLED,
     CommandResult,
-    ExitStatus,
     PodRef,
     Process,
     ProcessSpec,
@@ -50,6 +47,7 @@ from runnerscale.node.processes import (
     StartFailed,
     VolumeFile,
 )
+from runnerscale.node.shim_process import ShimProcess
 from runnerscale.node.spawner import Spawner, SpawnerLost
 
 log = structlog.get_logger(__name__)
@@ -57,74 +55,7 @@ log = structlog.get_logger(__name__)
 START_TIMEOUT_S = 60.0  # mounts on a slow filesystem; a start takes milliseconds
 SMALL_BYTES = 64 * 1024
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-LOST_REASON = "ContainerStatusUnknown"
-LOST_MESSAGE = "The container could not be located when the node agent looked for it"
-
-
-class ShimProcess:
-    """A container attempt below its shim. Implements `processes.Process`."""
-
-    def __init__(self, attempt: AttemptFolder, *, started_s: float, clock: Clock) -> None:
-        """`watch` or `settle` follows."""
-        self.started_s = started_s
-        self.exit: ExitStatus | None = None
-        self._attempt = attempt
-        self._clock = clock
-        self._shim: int | None = None  # pidfd
-        self._calls: list[Callable[[], None]] = []
-
-    def on_exit(self, call: Callable[[], None]) -> None:
-        """See `processes.Process`."""
-        if self.exit is not None:
-            call()
-        else:
-            self._calls.append(call)
-
-    def terminate(self) -> None:
-        """See `processes.Process`."""
-        if self._shim is not None:
-            process_identity.send(self._shim, signal.SIGTERM)
-
-    def kill(self, *, reason: str = "") -> None:
-        """See `processes.Process`."""
-        if self._shim is not None:
-            if reason:
-                self._attempt.note_kill_reason(reason)
-            process_identity.send(self._shim, signal.SIGUSR1)
-
-    def watch(self, shim: int | None) -> None:
-        """Follow the shim; None: it is gone already."""
-        if shim is None:
-            self.settle()
-            return
-        self._shim = shim
-        asyncio.get_running_loop().add_reader(shim, self.settle)
-
-    def settle(self) -> None:
-        """The shim has ended: read what it wrote; if it could not, the end is unknown."""
-        self.release()
-        record = self._attempt.ended()
-        if record is None:
-            record = ExitRecord(
-                CODE_KILLED,
-                reason=LOST_REASON,
-                message=LOST_MESSAGE,
-                started_s=self.started_s,
-                finished_s=self._clock.now_s(),
-            )
-            with contextlib.suppress(OSError):  # a full disk must not make it look alive
-                self._attempt.note_lost(record)
-        self.exit = exit_status(record, self._attempt.kill_reason())
-        calls, self._calls = self._calls, []
-        for call in calls:
-            call()
-
-    def release(self) -> None:
-        """Stop following; the container goes on."""
-        if self._shim is not None:
-            asyncio.get_running_loop().remove_reader(self._shim)
-            os.close(self._shim)
-            self._shim = None
+FREE_MIN = 24  # descriptors: a start needs a few for a moment, and the agent must still see
 
 
 class SystemProcesses:
@@ -169,6 +100,7 @@ class SystemProcesses:
 
     async def start(self, spec: ProcessSpec) -> Process:
         """See `processes.ProcessStarter`."""
+        _check_free_files()
         details = await self._details(spec)
         with self._storing():
             attempt = await asyncio.to_thread(self._begin, spec)
@@ -336,10 +268,8 @@ class SystemProcesses:
         return self._follow(attempt, started_s=now_s)
 
     def _follow(self, attempt: AttemptFolder, *, started_s: float) -> Process:
-        claimed = attempt.claimed()
-        shim = process_identity.open_process(claimed.shim_pid, claimed.ticks) if claimed else None
         process = ShimProcess(attempt, started_s=started_s, clock=self._clock)
-        process.watch(shim)
+        process.follow()
         self._watched = [other for other in self._watched if other.exit is None]
         self._watched.append(process)
         return process
@@ -384,12 +314,27 @@ class SystemProcesses:
         started_s = running.started_s if running else claimed.at_s if claimed else 0.0
         process = ShimProcess(attempt, started_s=started_s, clock=self._clock)
         same_boot = begun is not None and begun.boot_id == self._boot_id
-        shim = None
-        if attempt.ended() is None and claimed and claimed.shim_pid and same_boot:
-            shim = process_identity.open_process(claimed.shim_pid, claimed.ticks)
-        process.watch(shim)
+        if attempt.ended() is None and claimed and same_boot:
+            process.follow()
+        else:
+            process.settle()
         self._watched.append(process)
         return process
+
+
+def _check_free_files() -> None:
+    """No container is begun that could then not be followed."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        used = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names are enough
+    except OSError as error:
+        used = limit if error.errno in process_identity.OUT_OF_FILES else 0
+    if limit != resource.RLIM_INFINITY and limit - used < FREE_MIN:
+        raise StartFailed(
+            "CreateContainerError",
+            f"the node agent has {used} of {limit} file descriptors in use. Raise its limit"
+            " (ulimit -n, LimitNOFILE=); it is tried again when others have ended",
+        )
 
 
 def _lookup(path: str) -> There:
