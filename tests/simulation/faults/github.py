@@ -30,6 +30,7 @@ from tests.simulation.world import World
 
 PRESET_STRIKES = 2
 HOUR_S = 3_600.0
+TICK_S = 0.001  # less than this is no wait
 # Rules about the runner's own protocol, which has no network here, and acts that need a person.
 BY_ACT = {
     "runner-version-refused",
@@ -52,7 +53,7 @@ async def stand(world: World, rules: Sequence[Rule], seconds: float) -> bool:
     until_s = world.clock.monotonic_s() + (seconds if lasting else VICTIM_WAIT_S)
     busy_s = world.clock.monotonic_s() + WORK_AFTER_S
     worked = False
-    while (left_s := until_s - world.clock.monotonic_s()) > 0:
+    while (left_s := until_s - world.clock.monotonic_s()) > TICK_S:
         if not lasting and not any(rule.id in world.hub.faults.rules for rule in added):
             break
         if not worked and world.clock.monotonic_s() >= busy_s and not _felt(added):
