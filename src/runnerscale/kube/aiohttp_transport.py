@@ -76,6 +76,7 @@ class AiohttpTransport:
         self._body_bytes_max = body_bytes_max
         self._calls: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
+        self.on_untrusted: Callable[[], bool] | None = None  # True: there is a new authority
 
     def use_tls(self, tls: ssl.SSLContext) -> None:
         """New connections use this from now on (a client certificate was renewed)."""
@@ -93,7 +94,7 @@ class AiohttpTransport:
         """See `Transport`."""
         if self._calls is None:
             self._calls = self._session(self._connections_max)
-        with _mapped_errors(self.host):
+        with _mapped_errors(self.host, self.on_untrusted):
             async with self._calls.request(
                 method,
                 self._url(path, query),
@@ -124,7 +125,7 @@ class AiohttpTransport:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_max_s
         )
-        with _mapped_errors(self.host):
+        with _mapped_errors(self.host, self.on_untrusted):
             response = await self._streams.get(
                 self._url(path, query),
                 headers=headers,
@@ -202,12 +203,14 @@ def _lower(headers: CIMultiDictProxy[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _mapped_errors(host: str) -> "Any":
+def _mapped_errors(host: str, on_untrusted: Callable[[], bool] | None = None) -> "Any":
     """Errors of the libraries below become ours: the only place that knows theirs."""
     try:
         yield
     except aiohttp.ClientConnectorCertificateError as error:
-        # Waiting does not heal it: whoever set the authority or the name has to.
+        # Waiting does not heal it: whoever set the authority or the name has to, or has.
+        if on_untrusted is not None and on_untrusted():
+            raise Unreachable(f"{host}: it has a new authority", sent=False) from error
         raise ConfigError(
             f"{host}: its certificate is not trusted: {error.certificate_error}"
         ) from error

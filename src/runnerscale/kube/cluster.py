@@ -8,9 +8,9 @@ here is what both lead to, and how a client is made from it.
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -61,6 +61,7 @@ class ClusterConfig:
     proxy_url: str = ""
     login: Login = field(default_factory=Login)
     source: str = ""  # for messages: the file, or "in-cluster"
+    reread: "Callable[[], ClusterConfig] | None" = field(default=None, compare=False, repr=False)
 
 
 def load_config(
@@ -76,6 +77,16 @@ def load_config(
     Raises:
         ConfigError: nothing says so, or what says so is unreadable or contradicts itself.
     """
+
+    def read() -> ClusterConfig:
+        return _read_config(kubeconfig_path, environ, context)
+
+    return replace(read(), reread=read)
+
+
+def _read_config(
+    kubeconfig_path: str | Path | None, environ: Mapping[str, str], context: str
+) -> ClusterConfig:
     # Imported here: both lead back to the types above.
     from runnerscale.kube.in_cluster import in_cluster_config, is_in_cluster
     from runnerscale.kube.kubeconfig import read_kubeconfig
@@ -126,6 +137,7 @@ def open_client(
     transport = (
         AiohttpTransport(endpoint) if config.proxy_url else HttptoolsTransport(endpoint, dial=dial)
     )
+    transport.on_untrusted = _Authority(config, transport).look_again
     credentials = _credentials(config, transport, clock, process, environ or {})
     return KubeClient(
         transport,
@@ -135,6 +147,37 @@ def open_client(
         metrics=metrics,
         user_agent=user_agent,
     )
+
+
+class _Authority:
+    """Authorities are exchanged under running processes: a cluster's own, every few years."""
+
+    def __init__(
+        self, config: ClusterConfig, transport: AiohttpTransport | HttptoolsTransport
+    ) -> None:
+        self._config = config
+        self._transport = transport
+        self._ca_pem = config.ca_pem
+
+    def look_again(self) -> bool:
+        """The certificate was refused. True: the authority is another one by now, and used."""
+        reread = self._config.reread
+        if reread is None:
+            return False
+        try:
+            found = reread()
+            if found.ca_pem == self._ca_pem:
+                return False
+            tls = tls_context(found, self._config.login.certificate)
+        except ConfigError as error:
+            log.warning("the API server's authority cannot be read again", error=str(error))
+            return False
+        if tls is None:
+            return False
+        self._ca_pem = found.ca_pem
+        self._transport.use_tls(tls)
+        log.info("the API server's authority was exchanged", source=self._config.source)
+        return True
 
 
 def _credentials(

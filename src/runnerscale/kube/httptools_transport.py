@@ -106,6 +106,7 @@ class HttptoolsTransport:
         self._streams: set[HttpConnection] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self.on_untrusted: Callable[[], bool] | None = None  # True: there is a new authority
 
     def use_tls(self, tls: ssl.SSLContext) -> None:
         """New connections use this from now on, and the old ones serve no further request."""
@@ -183,7 +184,9 @@ class HttptoolsTransport:
                 f"{self.host}: no connection within {CONNECT_TIMEOUT_S:.0f} s", sent=False
             ) from error
         except ssl.SSLCertVerificationError as error:
-            # Waiting does not heal it: whoever set the authority or the name has to.
+            # Waiting does not heal it: whoever set the authority or the name has to, or has.
+            if self.on_untrusted is not None and self.on_untrusted():
+                raise Unreachable(f"{self.host}: it has a new authority", sent=False) from error
             raise ConfigError(f"{self.host}: its certificate is not trusted: {error}") from error
         except OSError as error:
             why = error.strerror or str(error)
