@@ -296,7 +296,7 @@ async def rest(world: World) -> None:
     raise AssertionError(f"never comes to rest: {world.api.writes}")
 
 
-@examples(80)
+@examples(50)
 @given(worlds())
 def test_a_plan_is_always_made_and_names_only_what_is_there(world: World) -> None:
     seen = observed(world)
@@ -307,7 +307,7 @@ def test_a_plan_is_always_made_and_names_only_what_is_there(world: World) -> Non
     assert other == made, "the order of children does not matter"
 
 
-@examples(60)
+@examples(30)
 @given(worlds())
 def test_applied_it_comes_to_rest_and_stays(world: World) -> None:
     async def scenario() -> None:
