@@ -1,9 +1,10 @@
 """Invariant 10: no secret in logs, Events, status, metrics, annotations or traces.
 
 All secrets of this world can be told by a mark: what the pretended GitHub and the API server give
-out by its form (`jit_`, `queue_`, `AREG`, JWTs and JIT configs: all base64 of JSON begins with
-`eyJ`), the tokens that people hand out by a word in them, keys by their PEM header. In base64 too.
-Secrets themselves, and what a runner's container is started with, are where they belong.
+out by its form (`jit_`, `queue_`, `AREG`; JWTs and JIT configs: base64 of JSON begins with `eyJ`,
+or with `eyI` where the first key is no word), the tokens that people hand out by a word in them,
+keys by their PEM header. In base64 too. Secrets themselves, and what a runner's container is
+started with, are where they belong.
 """
 
 import re
@@ -20,10 +21,10 @@ from tests.simulation.invariants.seen import Seen
 from tests.simulation.writes import Write
 
 MARK = re.compile(
-    r"jit_[0-9a-f]{8}|queue_[0-9a-f]{8}|AREG[0-9a-f]{8}|ghs_[0-9a-f]{8}|eyJ[\w-]{12}"
+    r"jit_[0-9a-f]{8}|queue_[0-9a-f]{8}|AREG[0-9a-f]{8}|ghs_[0-9a-f]{8}|ey[IJ][\w-]{12}"
     r"|-token-of-|PRIVATE KEY|k{40}"
     r"|aml0X[\w+/]{8}|cXVldWVf[\w+/]{8}|QVJFR[\w+/]{8}"  # the first three in base64
-    r"|ZXlK[\w+/]{12}|LXRva2VuLW9mL|tdG9rZW4tb2Yt|10b2tlbi1vZi"  # a JWT; "-token-of-", 3 ways
+    r"|ZXl[JK][\w+/]{12}|LXRva2VuLW9mL|tdG9rZW4tb2Yt|10b2tlbi1vZi"  # a JWT; "-token-of-", 3 ways
 )
 SHOWN = 6  # characters of what was found: enough to know which kind it is
 
