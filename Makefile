@@ -60,6 +60,10 @@ go-client: $(VENV)/.dev ## GitHub's own Go client against the fake GitHub (needs
 simulate: $(VENV)/.dev ## the whole system on a virtual clock under faults: SEED=n with its trace, or N=100 seeds
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds 0 $(or $(N),100) --smaller) $(ARGS)
 
+.PHONY: mutants
+mutants: $(VENV)/.dev ## planted defects, each to be noticed within 200 seeds of the simulation (ARGS="--only listener")
+	@$(BIN)/python -m tests.simulation.mutants.run $(ARGS)
+
 .PHONY: coverage
 coverage: $(VENV)/.dev ## branch coverage of the rules, at least 95 %
 	rm -f .coverage .coverage.*
