@@ -19,7 +19,7 @@ from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
 from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
-from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, EphemeralRunnerSet
 from runnerscale.app.api_check import OURS, ApiCheck
 from runnerscale.app.logs import FORMATS, LEVELS, Style, configure_logging
 from runnerscale.app.probes import SideServer, add_process_metrics, metrics_app, probes_app
@@ -50,6 +50,7 @@ from runnerscale.kube.events import EventRecorder
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.lease import LeaderLease
 from runnerscale.kube.metrics import KubeMetrics
+from runnerscale.kube.objects import controller_of
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.patching import owner_index
 from runnerscale.kube.reconcile import BATCH_MAX
@@ -227,12 +228,20 @@ class Manager:
             clock=self._clock,
             random=self._random,
             build_version=COMPATIBLE_VERSION,
+            min_runners=self._min_runners,
         )
         controller = self._controller(
             set_controller.NAME, reconciler, self._sets, own, self._options.set_workers
         )
         reconciler.connect(controller.enqueue, controller.enqueue_after)
         return reconciler
+
+    def _min_runners(self, item: EphemeralRunnerSet) -> int | None:
+        owner = controller_of(item)
+        found = owner and self._runner_sets.store.get(f"{item.metadata.namespace}/{owner.name}")
+        if not owner or not found or found.metadata.uid != owner.uid:
+            return None
+        return found.spec.min_runners or 0
 
     def _wire_listeners(self) -> None:
         own = OwnWrites(clock=self._clock)

@@ -10,7 +10,7 @@ from runnerscale.controllers.autoscaling_runner_set.competing import (
     competes,
     noticed,
 )
-from runnerscale.controllers.autoscaling_runner_set.stamp import Stamp
+from runnerscale.controllers.autoscaling_runner_set.snapshot import Stamp
 from tests.plan.autoscaling_runner_set.world import NAME, World
 
 

@@ -150,6 +150,7 @@ class World:
         self.runners = self.api.cache(EPHEMERAL_RUNNERS, owner=owner_index)
         self.queued: list[tuple[str, float]] = []
         self.served = served
+        self.low: int | None = None  # the runner set's minRunners; None: nobody knows
         self.ids = 100
         self.restart()
 
@@ -168,6 +169,7 @@ class World:
             clock=self.clock,
             random=seeded(1),
             build_version="0.14.2",
+            min_runners=lambda item: self.low,
         )
         self.reconciler.connect(
             lambda key, urgent=False: self.queued.append((key, 0.0)),

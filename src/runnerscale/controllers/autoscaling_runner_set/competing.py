@@ -13,8 +13,12 @@ from dataclasses import replace
 
 from runnerscale.api import labels as keys
 from runnerscale.api.reasons import Reason, Trouble, trouble
-from runnerscale.controllers.autoscaling_runner_set.snapshot import Action, PatchSelf, Snapshot
-from runnerscale.controllers.autoscaling_runner_set.stamp import Stamp
+from runnerscale.controllers.autoscaling_runner_set.snapshot import (
+    Action,
+    PatchSelf,
+    Snapshot,
+    Stamp,
+)
 from runnerscale.controllers.stages import Stage
 
 AGAIN_S = 20.0  # a predecessor in a rolling update is gone by then, or told to go

@@ -16,7 +16,6 @@ from runnerscale.api.autoscaling_listener import AutoscalingListener
 from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS, AutoscalingRunnerSet
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.reasons import Trouble
-from runnerscale.controllers.autoscaling_runner_set.stamp import Stamp
 from runnerscale.controllers.autoscaling_runner_set.wish import Wish, same_address
 from runnerscale.core.clock import parse_time
 from runnerscale.credentials.place import GitHubPlace
@@ -60,6 +59,16 @@ class Runners:
     busy_places: frozenset[tuple[str, int]] = frozenset()  # of those that have a job
     outdated: frozenset[str] = frozenset()  # fingerprints of runner pods that GitHub refused
     doubted: frozenset[int] = frozenset()  # scale-set ids that GitHub did not know
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What is remembered of our name on a runner set (`competing.py`). Times are wall time."""
+
+    there: bool = False  # ours was the last that we saw
+    put_s: float = 0.0  # when ours was seen there first, the last time
+    losses: tuple[float, ...] = ()  # when ours was found replaced by another's
+    other: str = ""  # whose
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, Ephemera
 from runnerscale.api.fingerprint import fingerprint
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Trouble
-from runnerscale.controllers.ephemeral_runner_set import finished, learning, observe
+from runnerscale.controllers.ephemeral_runner_set import doubted, finished, learning, observe
 from runnerscale.controllers.ephemeral_runner_set.apply import Hands
 from runnerscale.controllers.ephemeral_runner_set.finished import Departure, departure, words_of
 from runnerscale.controllers.ephemeral_runner_set.memory import (
@@ -45,7 +45,7 @@ from runnerscale.core.randomness import Random
 from runnerscale.credentials.place import Clients
 from runnerscale.kube.client import Client
 from runnerscale.kube.informer import Informer
-from runnerscale.kube.objects import ObjectReference, controller_of, is_deleting
+from runnerscale.kube.objects import ObjectReference, controller_of, is_deleting, key_of
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.reconcile import Plan
 from runnerscale.kube.store import Change
@@ -63,6 +63,11 @@ COUNTERS_S = 0.5
 
 Enqueue = Callable[..., None]  # (key, *, urgent: bool = False), as kube.controller has it
 EnqueueAfter = Callable[[str, float], None]
+
+
+def _unknown(_item: EphemeralRunnerSet) -> int | None:
+    """Nobody says how many idle runners are wished."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +94,18 @@ class EphemeralRunnerSetReconciler:
         clock: Clock,
         random: Random,
         build_version: str,
+        min_runners: Callable[[EphemeralRunnerSet], int | None] = _unknown,
     ) -> None:
         """`runners`: with the index "owner"; `own_writes`: the same that the Controller is given.
 
-        `metrics`: None where none are served.
+        `metrics`: None where none are served. `min_runners`: what the set's runner set asks for.
         """
         self._sets = sets
         self._runners = runners
         self._reporter = reporter
         self._metrics = metrics
         self._clock = clock
+        self._min_runners = min_runners
         self._memory = Memory()
         self._served: dict[str, Served] = {}
         self._fingerprints: dict[str, tuple[EphemeralRunnerSpec, str]] = {}
@@ -138,12 +145,14 @@ class EphemeralRunnerSetReconciler:
             remembered.held = finished.heard(remembered.held, remembered.words, words, alive=roster)
             remembered.words = words
         held, held_again_s = finished.still_held(remembered.held, words, now_s=now_s)
+        doubt, doubts = self._doubted(item, roster, remembered, now_s)
         seen = Snapshot(
             now_s=now_s,
             item=item,
             reference=reference,
             fingerprint=spec_hash,
-            replicas=item.spec.replicas,
+            replicas=max(0, item.spec.replicas - doubt),
+            doubts=doubts,
             exact=item.spec.patch_id == 0,
             hold=_hold(item),
             deleted_s=_deleted_s(item),
@@ -160,6 +169,28 @@ class EphemeralRunnerSetReconciler:
             written=remembered.written,
         )
         return self._with_runners(seen, roster, remembered)
+
+    def _doubted(
+        self, item: EphemeralRunnerSet, roster: Roster, remembered: Remembered, now_s: float
+    ) -> tuple[int, tuple[Trouble, ...]]:
+        """How many of the jobs are not believed in, and what is told of that."""
+        low = self._min_runners(item)
+        if low is None or is_deleting(item):
+            return 0, ()
+        busy = roster.counts.running
+        waiting = doubted.waiting(replicas=item.spec.replicas, low=low, busy=busy)
+        if waiting > 0 and now_s - remembered.idle_counted_s >= doubted.COUNT_EVERY_S:
+            remembered.idle_long = roster.idle_since_before(now_s - doubted.IDLE_LONG_S)
+            remembered.idle_counted_s = now_s
+        doubt = remembered.doubt = doubted.judged(
+            remembered.doubt,
+            waiting=waiting,
+            low=low,
+            idle_long=remembered.idle_long,
+            now_s=now_s,
+        )
+        about = f"{KIND} {key_of(item)}"
+        return doubt.jobs, doubted.said(doubt, about=about, waiting=waiting)
 
     def _with_runners(self, seen: Snapshot, roster: Roster, remembered: Remembered) -> Snapshot:
         """The live runners one by one if a stage may decide about one, else as numbers."""

@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from runnerscale.api.reasons import Trouble
+from runnerscale.controllers.ephemeral_runner_set.doubted import Doubt
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import STORM_WITHIN_S
 from runnerscale.controllers.ephemeral_runner_set.finished import Held, Words
 from runnerscale.controllers.ephemeral_runner_set.scale_down import JOB_WORD_HOLDS_S
@@ -49,6 +50,9 @@ class Remembered:
     disturbed_s: deque[float] = field(default_factory=lambda: deque(maxlen=DISTURBED_MAX))
     status_due_s: float = 0.0
     written: Written | None = None
+    doubt: Doubt = field(default_factory=Doubt)
+    idle_long: int = 0  # as counted last, and when
+    idle_counted_s: float = float("-inf")
 
     def use_fingerprint(self, fingerprint: str) -> None:
         """Another runner spec: what was learned of the old one says nothing."""

@@ -44,7 +44,7 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
         verdict = judge(seen)
         so_far = live(seen, verdict)
     actions = tuple(a for a in so_far.actions if a not in seen.failed_actions)
-    troubles = (*so_far.troubles, *seen.failures, *seen.last_words)
+    troubles = (*so_far.troubles, *seen.doubts, *seen.failures, *seen.last_words)
     if not actions:
         last = status.stage(seen, verdict, troubles)
         so_far = joined([so_far, last])

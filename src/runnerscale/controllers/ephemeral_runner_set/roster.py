@@ -130,6 +130,17 @@ class Roster:
                 found.append(view)
         return found
 
+    def idle_since_before(self, before_s: float) -> int:
+        """How many could have taken a job ever since then: online, well, and without one."""
+        return sum(
+            1
+            for runner in self.runners()
+            if runner.idle
+            and runner.online_s is not None
+            and runner.online_s <= before_s
+            and not runner.troubled
+        )
+
     def evidence(self) -> tuple[Retired, ...]:
         """All retired runners."""
         found = []

@@ -142,7 +142,7 @@ class Snapshot:
     item: EphemeralRunnerSet = field(repr=False)
     reference: ObjectReference
     fingerprint: str = ""  # of the runner spec that new runners are made from
-    replicas: int = 0
+    replicas: int = 0  # the listener's word, less the jobs that are doubted
     exact: bool = False  # patch id 0: shrink as well as grow
     hold: int | None = None  # at most so many, whatever `replicas` says
     deleted_s: float | None = None
@@ -157,6 +157,7 @@ class Snapshot:
     proxy: Proxy = Proxy()
     had_proxy: bool = False  # a runner refers to the Secret
     undecided: tuple[str, ...] = ()  # names of runners that may have been created: no answer
+    doubts: tuple[Trouble, ...] = ()  # jobs that nobody is given
     status_due_s: float = 0.0  # the status is not written again before
     written: "Written | None" = None  # the status as it was written last
     # of this pass
