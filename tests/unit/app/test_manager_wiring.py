@@ -20,7 +20,9 @@ def test_no_controllers_failing_passes_go_unseen() -> None:
     manager = Manager(
         ControllerOptions(namespace="home", image="image"),
         client=client,
-        clients=ClientCache(client, clock=clock, random=seeded(1), system_info=SystemInfo(), environ={}),
+        clients=ClientCache(
+            client, clock=clock, random=seeded(1), system_info=SystemInfo(), environ={}
+        ),
         registry=registry,
         kube_metrics=KubeMetrics(registry),
         clock=clock,
