@@ -13,7 +13,11 @@ from tests.simulation.invariants.job_safety import (
 )
 from tests.simulation.invariants.maximum import NoRunnerBeyondTheMaximum
 from tests.simulation.invariants.pace import NoHotLoop
-from tests.simulation.invariants.phases import RunningIsTheListenersWord, TerminalPhasesStay
+from tests.simulation.invariants.phases import (
+    RunningIsNotTakenBack,
+    RunningIsTheListenersWord,
+    TerminalPhasesStay,
+)
 from tests.simulation.invariants.registrations import OneRegistrationPerName, OneStartPerConfig
 from tests.simulation.invariants.rule import Rule
 from tests.simulation.invariants.running import BusyRunnersSaySo
@@ -32,6 +36,7 @@ RULES: tuple[type[Rule], ...] = (
     OneOpenSession,
     OneListenerAtATime,
     RunningIsTheListenersWord,
+    RunningIsNotTakenBack,
     TerminalPhasesStay,
     BusyRunnersSaySo,
     NoHotLoop,

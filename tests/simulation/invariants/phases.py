@@ -1,4 +1,4 @@
-"""Invariant 6, its first half: who writes `Running` and when, and that terminal phases stay."""
+"""Invariant 6, its first half: who writes `Running` and when, and that no phase goes back."""
 
 from collections.abc import Iterable
 
@@ -37,3 +37,17 @@ class TerminalPhasesStay(Rule):
         before, after = phase(write.before), phase(write.after)
         if before in TERMINAL and after != before:
             yield f"{write.by} moved {write.name} from {before} to {after or 'no phase'}"
+
+
+class RunningIsNotTakenBack(Rule):
+    """From Running there is no way back: only an end, or the object goes."""
+
+    sentence = "running is not taken back"
+
+    def hear(self, write: Write) -> Iterable[str]:
+        """A phase that changes."""
+        if write.resource != RUNNERS or write.after is None:
+            return
+        before, after = phase(write.before), phase(write.after)
+        if before == "Running" and after not in ("Running", *TERMINAL):
+            yield f"{write.by} moved {write.name} from Running to {after or 'no phase'}"
