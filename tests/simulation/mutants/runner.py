@@ -77,7 +77,7 @@ MUTANTS = (
         old='return {"metadata": {"resourceVersion": action.resource_version}, "status": status}',
         new='return {"status": status}',
         danger="a verdict made on an old view replaces what the listener has just written",
-        seen_by="running is the listeners word about a job",
+        seen_by="running is not taken back",
     ),
     Mutant(
         name="runner: the controller takes Running back",
@@ -86,7 +86,7 @@ MUTANTS = (
         old="        frozenset({RunnerPhase.NONE, RunnerPhase.UNKNOWN}),\n",
         new="        frozenset({RunnerPhase.NONE, RunnerPhase.UNKNOWN, RunnerPhase.RUNNING}),\n",
         danger="a busy runner looks idle to people and to every tool that reads the phase",
-        seen_by="running is the listeners word about a job",
+        seen_by="running is not taken back",
     ),
     Mutant(
         name="runner: the JIT config is in the log",
