@@ -214,7 +214,10 @@ def test_offered_jobs_are_acquired(run_virtual: RunVirtual) -> None:
                     if event.kind is JobEventKind.AVAILABLE
                 ]
                 assert ids
+                # As one that took over would see them: no message tells an offer twice.
+                assert await session.acquirable_jobs() == ids
                 assert sorted(await session.acquire_jobs(ids)) == sorted(ids)
+                assert await session.acquirable_jobs() == []
                 assert not session.push_mode
 
     run_virtual(work())

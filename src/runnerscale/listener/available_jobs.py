@@ -38,6 +38,20 @@ def heard(offers: Offers, events: Iterable[JobEvent], statistics: Statistics) ->
     return Offers(tuple(ids)[-OFFERS_MAX:])
 
 
+def missed(offers: Offers, statistics: Statistics, *, max_runners: int) -> bool:
+    """Whether jobs are offered that we never heard of, or forgot, though there is room for them.
+
+    An offer is told once: a listener that dies takes those along that it left for lack of room.
+    """
+    room = free_capacity(statistics, max_runners=max_runners)
+    return not offers.request_ids and statistics.available_jobs > 0 and room > 0
+
+
+def listed(request_ids: Iterable[int]) -> Offers:
+    """The offers, when the service was asked for all of them."""
+    return Offers(tuple(dict.fromkeys(request_ids))[:OFFERS_MAX])
+
+
 def _offered_now(events: Iterable[JobEvent]) -> bool:
     return any(event.kind is JobEventKind.AVAILABLE for event in events)
 

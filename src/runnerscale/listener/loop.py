@@ -229,6 +229,7 @@ class Listener:
         self._effects.want()
         # The first number is out before the first poll, unless the API server is in trouble.
         await self._unless_stopped(self._wanted.wait_told(ELEMENT_BOUND_S))
+        await self._claim(session)  # what was offered to the listener before us
         cursor, generation = 0, session.generation
         while not self._stopping.is_set():
             if session.generation != generation:  # another queue: what was left comes again
@@ -279,6 +280,9 @@ class Listener:
 
     async def _passed_empty(self, session: SessionApi) -> None:
         self._effects.want(passed_empty=True)
+        await self._claim(session)
+
+    async def _claim(self, session: SessionApi) -> None:
         lost = await self._effects.claim(session, max_runners=self._config.bounds.max_runners)
         if lost is not None:
             raise lost

@@ -34,6 +34,7 @@ POISON_TRIES_MAX = 3  # a message that makes our own code fail
 # How long jobs in a message's body count beside statistics that do not know them. By then the
 # service has given each to a runner or taken it back, and has said so with another message.
 BODY_COUNTS_S = 600.0
+RECALL_EVERY_S = 30.0
 
 
 class MessageEffects:
@@ -61,6 +62,7 @@ class MessageEffects:
         self._learned_id = 0  # of the newest message that told us numbers
         self._learned_s = 0.0
         self._offers = Offers()
+        self._recall_due_s = float("-inf")
         self._seen = SeenMessages()
 
     @property
@@ -174,9 +176,10 @@ class MessageEffects:
 
         The error comes back only if the session is of no use any more.
         """
+        lost = await self._recall(session, max_runners=max_runners)
         ids = available_jobs.to_claim(self._offers, self._statistics, max_runners=max_runners)
-        if not ids:
-            return None
+        if lost is not None or not ids:
+            return lost
         log.info("acquiring jobs", component="listener", count=len(ids))
         try:
             acquired = await session.acquire_jobs(ids)
@@ -194,6 +197,23 @@ class MessageEffects:
             not_granted=len(ids) - len(acquired),
             left_for_lack_of_room=len(self._offers.request_ids),
         )
+        return None
+
+    async def _recall(self, session: SessionApi, *, max_runners: int) -> ScaleSetError | None:
+        """Ask for offers that went to a listener before us; seldom, for there mostly are none."""
+        now_s = self._clock.monotonic_s()
+        missed = available_jobs.missed(self._offers, self._statistics, max_runners=max_runners)
+        if not missed or now_s < self._recall_due_s:
+            return None
+        self._recall_due_s = now_s + RECALL_EVERY_S
+        try:
+            found = await session.acquirable_jobs()
+        except ScaleSetError as error:
+            log.warning("could not list offered jobs", component="listener", error=str(error))
+            return error if states.verdict(error).needs_session else None
+        self._offers = available_jobs.listed(found)
+        if found:
+            log.info("jobs were offered before", component="listener", count=len(found))
         return None
 
     def _count(self, message: Message) -> None:

@@ -45,14 +45,16 @@ R = TypeVar("R")
 class Call:
     """One exchange with the Actions service.
 
-    `accepted`: the one status that is success. `scale_set_id`: what the call is about, for
-    the User-Agent. `token`: sent instead of the admin token (the queue's, for acquiring).
+    `accepted`: the status that is success, `nothing` another one that says there is nothing.
+    `scale_set_id`: what the call is about, for the User-Agent. `token`: sent instead of the admin
+    token (the queue's, for acquiring).
     """
 
     method: str
     path: str
     subject: Subject
     accepted: int = 200
+    nothing: int = 0
     query: Mapping[str, str] | None = None
     body: Any = None
     scale_set_id: int = 0
@@ -133,7 +135,7 @@ class ActionsService:
             renewed = await self._connection(call, deadline, connection)
             if renewed is not connection:
                 request, settled = await self._exchange(call, renewed, deadline)
-        if settled.response.status != call.accepted:
+        if settled.response.status not in (call.accepted, call.nothing):
             raise self.refusal(request, settled, call.subject)
         return self.decoded(request, settled, call.subject, decode)
 

@@ -170,6 +170,22 @@ def decode_acquired(body: bytes) -> list[int]:
     return [_request_id(element) for element in fields.array("value") or []]
 
 
+def decode_acquirable(body: bytes) -> list[int]:
+    """The request ids of the jobs that are offered; no body: none are.
+
+    An element that cannot be read is passed over: it is offered again by a message.
+    """
+    value = parse(body) if body.strip() else []
+    found = value if isinstance(value, list) else parse_object(body).array("value") or []
+    ids = []
+    for element in found:
+        members = {k.lower(): v for k, v in element.items()} if isinstance(element, dict) else {}
+        number = members.get("runnerrequestid")
+        if isinstance(number, int) and not isinstance(number, bool) and number > 0:
+            ids.append(number)
+    return ids
+
+
 def _single(body: bytes, one: Callable[[Fields], T], several: str) -> T | None:
     fields = parse_object(body)
     found = fields.objects("value")

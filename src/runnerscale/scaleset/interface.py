@@ -52,6 +52,10 @@ class SessionApi(AbstractAsyncContextManager["SessionApi"], Protocol):
         """Claim jobs; which ones we got."""
         ...
 
+    async def acquirable_jobs(self) -> list[int]:
+        """Jobs that are offered and not claimed; none where the service assigns by itself."""
+        ...
+
     async def close(self) -> None:
         """Give the session back; at most 10 s, never raises."""
         ...

@@ -21,6 +21,7 @@ from runnerscale.scaleset import requests
 from runnerscale.scaleset.actions import ActionsService, Call
 from runnerscale.scaleset.answers import (
     Session,
+    decode_acquirable,
     decode_acquired,
     decode_session,
     decode_session_id,
@@ -191,6 +192,40 @@ class MessageSession:
             session = await self._renewed(session, deadline)
             return await self._acquire(session, request_ids, deadline)
 
+    async def acquirable_jobs(self) -> list[int]:
+        """The ids of jobs that are offered and that nobody has claimed. Contract Annex A.
+
+        Messages tell each offer once; this is for those told to a listener that died since.
+        Where the service has no acquiring the answer is [], and it is not asked again in this
+        session.
+        """
+        self._require_open()
+        if self._push_mode:
+            return []
+        call = Call(
+            "GET",
+            f"{requests.SCALE_SETS}/{self._scale_set_id}/acquirablejobs",
+            Subject(f"list jobs offered to scale set {self._scale_set_id}"),
+            nothing=204,
+            scale_set_id=self._scale_set_id,
+            manner=PROMPT,
+        )
+        deadline = Deadline.after(self._service.clock, SESSION_CALL_S)
+        try:
+            return await self._service.call(call, decode_acquirable, deadline)
+        except Refused as error:
+            if not self._has_no_acquiring(error):
+                raise
+            return []
+
+    def _has_no_acquiring(self, error: Refused) -> bool:
+        """A router's 404: jobs are assigned without acquiring. Remembered for this session."""
+        if error.answer.status != 404 or error.answer.exception_name:
+            return False
+        log.info("jobs are assigned without acquiring", scale_set_id=self._scale_set_id)
+        self._push_mode = True
+        return True
+
     async def close(self) -> None:
         """End the polls and give the session back; at most 10 s. Again: nothing happens."""
         if self._closed:
@@ -304,10 +339,8 @@ class MessageSession:
             self._lose(session)
             raise
         except Refused as error:
-            if error.answer.status != 404 or error.answer.exception_name:
+            if not self._has_no_acquiring(error):
                 raise
-            log.info("jobs are assigned without acquiring", scale_set_id=self._scale_set_id)
-            self._push_mode = True
             return []
 
     async def _current(self, deadline: Deadline | None = None) -> Session:

@@ -10,6 +10,8 @@ from runnerscale.listener.available_jobs import (
     asked,
     free_capacity,
     heard,
+    listed,
+    missed,
     to_claim,
 )
 from runnerscale.scaleset.model import JobEvent, JobEventKind, Statistics
@@ -58,3 +60,12 @@ def test_an_offer_counts_though_the_statistics_beside_it_say_none() -> None:
 def test_the_memory_is_bounded_and_keeps_the_newest() -> None:
     many = [replace(OFFER, request_id=n) for n in range(1, OFFERS_MAX + 3)]
     assert heard(Offers(), many, BUSY).request_ids[0] == 3
+
+
+def test_offers_that_went_to_a_listener_before_us_are_missed_where_there_is_room() -> None:
+    assert missed(Offers(), BUSY, max_runners=2)
+    assert not missed(Offers((5,)), BUSY, max_runners=2)  # first those that we know
+    assert not missed(Offers(), Statistics(), max_runners=2)
+    assert not missed(Offers(), replace(BUSY, assigned_jobs=2), max_runners=2)
+    assert listed([5, 6, 5]) == Offers((5, 6))
+    assert len(listed(range(1, 2 * OFFERS_MAX)).request_ids) == OFFERS_MAX

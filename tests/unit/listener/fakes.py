@@ -132,6 +132,7 @@ class FakeSession:
     replies: deque[Reply] = field(default_factory=deque)
     acknowledge_errors: deque[ScaleSetError] = field(default_factory=deque)
     acquire_errors: deque[ScaleSetError] = field(default_factory=deque)
+    offered: list[int] = field(default_factory=list)
     log: list[tuple[str, Any]] = field(default_factory=list)
     on_close: Callable[[], None] = lambda: None
     close_error: Exception | None = None
@@ -168,6 +169,12 @@ class FakeSession:
         if self.acquire_errors:
             raise self.acquire_errors.popleft()
         return list(request_ids)
+
+    async def acquirable_jobs(self) -> list[int]:
+        self.log.append(("acquirable", None))
+        if self.acquire_errors:
+            raise self.acquire_errors.popleft()
+        return self.offered
 
     async def close(self) -> None:
         self.log.append(("close", None))

@@ -565,6 +565,48 @@ class TestClaiming:
 
         run_virtual(scene())
 
+    def test_what_was_offered_to_a_listener_that_died_is_claimed_before_the_first_poll(
+        self, run_virtual: Run
+    ) -> None:
+        async def scene() -> None:
+            this = world(session(), settings=config(bounds=Bounds(0, 2)))
+            this.session.statistics = statistics(0, available_jobs=3)
+            this.session.offered = [5, 6, 7]
+            async with running(this):
+                await until(lambda: bool(this.session.did("poll")))
+            assert this.session.did("acquire") == [[5, 6]]
+            order = [what for what, _ in this.session.log]
+            assert order[:4] == ["open", "acquirable", "acquire", "poll"]
+
+        run_virtual(scene())
+
+    @pytest.mark.parametrize("error", [errors.Unavailable("down"), errors.SessionLost("gone")])
+    def test_a_question_for_offers_that_fails_is_asked_again(
+        self, run_virtual: Run, error: errors.ScaleSetError
+    ) -> None:
+        async def scene() -> None:
+            second = session()
+            this = world(session(), second)
+            for each in (this.session, second):
+                each.statistics = statistics(0, available_jobs=1)
+                each.offered = [5]
+            this.session.acquire_errors.append(error)
+            async with running(this):
+                lost = isinstance(error, errors.SessionLost)
+                asked = second if lost else this.session
+                await until(lambda: asked.did("acquire") == [[5]], within_s=120)
+
+        run_virtual(scene())
+
+    def test_without_offers_nobody_asks(self, run_virtual: Run) -> None:
+        async def scene() -> None:
+            this = world(session())
+            async with running(this):
+                await asyncio.sleep(200)
+            assert this.session.did("acquirable") == []
+
+        run_virtual(scene())
+
     def test_a_server_that_assigns_by_itself_is_not_asked_again(self, run_virtual: Run) -> None:
         async def scene() -> None:
             offered = Message(1, statistics(0, available_jobs=3), self.OFFERS)

@@ -40,6 +40,7 @@ from tests.unit.scaleset.stub import (
 )
 
 SESSIONS = "/tenant/123/_apis/runtime/runnerscalesets/1/sessions"
+ACQUIRABLE = "/tenant/123/_apis/runtime/runnerscalesets/1/acquirablejobs"
 ACQUIRE = "/tenant/123/_apis/runtime/runnerscalesets/1/acquirejobs"
 EMPTY = reply(202)
 EXPIRED = "GitHub.Actions.Runtime.WebApi.RunnerScaleSetSessionExpiredException, X"
@@ -64,6 +65,7 @@ class Queue:
     poll: Handler = lambda seen: EMPTY
     acknowledge: Handler = lambda seen: reply(204)
     acquire: Handler = lambda seen: reply(200, {"count": 0, "value": []})
+    acquirable: Handler = lambda seen: reply(204)
     create: Handler | None = None
     refresh: Handler | None = None
     delete: Handler = lambda seen: reply(204)
@@ -80,6 +82,7 @@ class Queue:
             "refresh": self.refresh or self.refreshed,
             "delete": self.delete,
             "acquire": self.acquire,
+            "acquirable": self.acquirable,
             "poll": self.poll,
             "acknowledge": self.acknowledge,
         }[kind]
@@ -88,6 +91,8 @@ class Queue:
     def kind(self, seen: Seen) -> str:
         if seen.path == ACQUIRE:
             return "acquire"
+        if seen.path == ACQUIRABLE:
+            return "acquirable"
         if seen.path.startswith(SESSIONS):
             return {"POST": "create", "PATCH": "refresh", "DELETE": "delete"}[seen.method]
         return {"GET": "poll", "DELETE": "acknowledge"}[seen.method]
@@ -393,6 +398,37 @@ async def test_acquiring_renews_the_token_once() -> None:
         queue.acquire = lambda seen: reply(500)
         with pytest.raises(Unavailable, match=r"giving up after 5 attempt\(s\)"):
             await session.acquire_jobs([1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "ids"),
+    [
+        (reply(204), []),
+        (
+            reply(200, {"count": 2, "value": [{"runnerRequestId": 5}, {"RunnerRequestID": 7}]}),
+            [5, 7],
+        ),
+        (reply(200, [{"runnerRequestId": 5}, 6, {"runnerRequestId": "7"}, {}, None]), [5]),
+        (reply(200, {"value": None}), []),
+    ],
+)
+async def test_what_is_offered_can_be_asked_for(answer: Response, ids: list[int]) -> None:
+    queue = Queue(acquirable=lambda seen: answer)
+    async with session_at(queue) as session:
+        assert await session.acquirable_jobs() == ids
+        (seen,) = queue.of("acquirable")
+        assert (seen.method, seen.query["api-version"]) == ("GET", ["6.0-preview"])
+
+
+async def test_where_nothing_is_offered_it_is_asked_once_and_no_error_is_swallowed() -> None:
+    queue = Queue(acquirable=lambda seen: reply(404, text="404 page not found"))
+    async with session_at(queue) as session:
+        assert await session.acquirable_jobs() == await session.acquirable_jobs() == []
+        assert (session.push_mode, len(queue.of("acquirable"))) == (True, 1)
+    for failure, kind in ((reply(403), CredentialsRefused), (reply(200, b"<html>"), BadAnswer)):
+        async with session_at(Queue(acquirable=lambda seen, found=failure: found)) as session:
+            with pytest.raises(kind):
+                await session.acquirable_jobs()
 
 
 async def test_a_service_without_acquiring_is_asked_once() -> None:
