@@ -67,7 +67,10 @@ def decide(
     unchanged = not state.dirty and wanted == state.target
     # A message that changed nothing at the minimum is as quiet as an empty poll; above the
     # minimum it may be the first of several, and an exact patch would be early (T148).
-    exact = unchanged and (passed_empty or wanted == bounds.min_runners)
+    quiet = unchanged and (passed_empty or wanted == bounds.min_runners)
+    # Until a first number is stored, whatever failed before it: the ids of a predecessor, which
+    # a reader takes for old news, begin at 1 like ours.
+    exact = quiet or state.sequence < 0
     return WantedPatch(replicas=wanted, patch_id=0 if exact else sequence, sequence=sequence)
 
 

@@ -135,6 +135,12 @@ def test_another_number_after_a_failed_patch_gets_another_id() -> None:
     assert decide(state, assigned=2, bounds=Bounds(0, 9)) == WantedPatch(2, 6, 6)
 
 
+def test_the_first_number_that_is_stored_is_exact_whatever_failed_before_it() -> None:
+    # Contract 5.5: the first patch after a restart is 0. A predecessor's ids begin at 1, too.
+    state = failed(FRESH, decide(FRESH, assigned=1, bounds=Bounds(0, 9)))
+    assert decide(state, assigned=2, bounds=Bounds(0, 9)) == WantedPatch(2, 0, 1)
+
+
 def test_what_was_stored_forgets_the_attempt_before() -> None:
     state = ScalerState(sequence=4, target=3, dirty=True)
     patch = decide(state, assigned=1, bounds=Bounds(0, 9))
