@@ -63,7 +63,7 @@ from tests.unit.node.world import NoNetwork
 
 EPOCH_S = 1_800_000_000.0
 RESTART_S = 2.0  # from the end of a controller to the start of the next
-CLOCKS = ("controller-0", "controller-1", "listeners", "node", "api-server")
+CLOCKS = ("controller-0", "controller-1", "listeners", "machine")
 SIGNING_KEY = SecretText("k" * 40)
 NODE_CONFIG = NodeConfig(
     images=(
@@ -172,7 +172,7 @@ class World(Kubectl):
         component = self._component("api-server")
         self.api = ApiServer(
             Store(self.disk),
-            clock=self.clocks["api-server"],
+            clock=self.clocks["machine"],
             random=self.draws(),
             crds=CRDS,
             identities=IDENTITIES,
@@ -283,7 +283,7 @@ class World(Kubectl):
         """A node agent on the machine."""
         component = self._component("node")
         random = self.draws()
-        clock = self.clocks["node"]
+        clock = self.clocks["machine"]
         client = kube_client(
             component, self.network, Login(token=TOKENS[NODE]), clock=clock, random=random
         )

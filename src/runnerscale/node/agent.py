@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 import structlog
 
-from runnerscale.core.clock import Clock
+from runnerscale.core.clock import Clock, parse_time
 from runnerscale.core.randomness import Random
-from runnerscale.kube.objects import KubeObject
+from runnerscale.kube.errors import KubeError, NotFound
+from runnerscale.kube.objects import KubeObject, key_of
 from runnerscale.kube.store import Change
 from runnerscale.node.config import NodeConfig
 from runnerscale.node.environment import ObjectRef
@@ -22,6 +23,7 @@ from runnerscale.node.node_client import NodeClient
 from runnerscale.node.parts import Parts, Seams, Telemetry
 from runnerscale.node.placement import takes_room
 from runnerscale.node.pod_spec import (
+    NODE_PODS,
     NodePod,
     uid_of,
 )
@@ -35,6 +37,7 @@ log = structlog.get_logger(__name__)
 
 STUMBLE_WAIT_S = 5.0
 LEFTOVER_WAIT_S = 30.0  # for processes of a pod that nobody knows any more
+ASK_AGAIN_S = 2.0  # after the API server did not say whether a pod is there
 
 
 class NodeAgent:
@@ -77,6 +80,9 @@ class NodeAgent:
         self._metrics = telemetry.node
         self._workers: dict[str, PodWorker] = {}
         self._done: set[str] = set()  # uids that are over here; only the API server still has them
+        self._unseen: dict[str, RecoveredPod] = {}  # what runs of pods that are not in the cache
+        self._asking: set[str] = set()  # uids of pods that the API server is asked about
+        self._began_s = clock.now_s()
         self._adopted = False
         self._draining = False
         self._group: asyncio.TaskGroup | None = None
@@ -158,9 +164,10 @@ class NodeAgent:
         for pod in mine:
             if uid_of(pod) not in self._workers:
                 self._begin(pod, None)
+        self._unseen = dict(recovered)
         for left in recovered.values():
             assert self._group is not None
-            self._group.create_task(self._end_leftover(left))
+            self._group.create_task(self._settle_leftover(left))
         log.info("node agent ready", pods=len(self._workers), leftovers=len(recovered))
 
     def _pod_changed(self, change: Change[NodePod]) -> None:
@@ -180,7 +187,7 @@ class NodeAgent:
             if worker is not None:
                 worker.update(pod)
             elif uid_of(pod) not in self._done and not self._draining:
-                self._begin(pod, None)
+                self._begin(pod, self._unseen.pop(uid_of(pod), None))
         if not pod.spec.node_name or not takes_room(pod):
             self._scheduler.wake()
 
@@ -193,8 +200,15 @@ class NodeAgent:
             if ref in worker.volumes.refs and worker.ref.namespace == item.metadata.namespace:
                 worker.refresh_volumes()
 
-    def _begin(self, pod: NodePod, recovered: RecoveredPod | None) -> None:
+    def _begin(
+        self, pod: NodePod, recovered: RecoveredPod | None, *, is_sure: bool = False
+    ) -> None:
         assert self._group is not None
+        if recovered is None and not is_sure and self._may_have_run(pod):
+            if uid_of(pod) not in self._asking:
+                self._asking.add(uid_of(pod))
+                self._group.create_task(self._begin_when_sure(pod))
+            return
         worker = PodWorker(pod, self._parts.around, recovered=recovered)
         pods_max = self.config.pods_max
         if recovered is None and takes_room(pod) and len(self._workers) >= pods_max:
@@ -226,6 +240,47 @@ class NodeAgent:
             self._done.add(uid)
         self._metrics.pods.set(len(self._workers))
         self._scheduler.wake()
+
+    def _may_have_run(self, pod: NodePod) -> bool:
+        """It is older than this agent, and the cache may be older than both."""
+        created = pod.metadata.creation_timestamp
+        return created is None or parse_time(created) < self._began_s
+
+    async def _begin_when_sure(self, pod: NodePod) -> None:
+        """What ran once must not run again: ask the API server itself whether it is still there."""
+        uid = uid_of(pod)
+        fresh = await self._asked(pod.metadata.namespace or "", pod.metadata.name or "", uid)
+        self._asking.discard(uid)
+        known = self._pods.store.get(key_of(pod))
+        if known is None or uid_of(known) != uid:
+            return  # meanwhile its end has come into view
+        if fresh is None:
+            self._done.add(uid)
+        elif uid not in self._workers and not self._draining:
+            self._begin(fresh, None, is_sure=True)
+
+    async def _asked(self, namespace: str, name: str, uid: str) -> NodePod | None:
+        """The pod as the API server has it; None: that one is gone."""
+        while True:
+            try:
+                pod = await self._parts.around.client.get(NODE_PODS, namespace, name)
+            except NotFound:
+                return None
+            except KubeError as error:
+                log.warning("pod not asked about yet", pod=f"{namespace}/{name}", error=str(error))
+                await self._clock.sleep(ASK_AGAIN_S)
+            else:
+                return pod if uid_of(pod) == uid else None
+
+    async def _settle_leftover(self, left: RecoveredPod) -> None:
+        """End what runs of a pod that was deleted; what the cache only does not show yet stays."""
+        ref = left.pod
+        while await self._asked(ref.namespace, ref.name, ref.uid) is not None:
+            await self._clock.sleep(LEFTOVER_WAIT_S)
+            if ref.uid not in self._unseen:
+                return  # it has come into view
+        if self._unseen.pop(ref.uid, None) is not None:
+            await self._end_leftover(left)
 
     async def _end_leftover(self, left: RecoveredPod) -> None:
         """The pod was deleted while no agent was there: its processes end, its folder goes."""

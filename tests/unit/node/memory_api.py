@@ -35,6 +35,7 @@ class MemoryApi:
         self.writes: list[tuple[str, str, Json]] = []  # verb, plural/subresource, body
         self.fail: Callable[[str, str], KubeError | None] = lambda _verb, _what: None
         self.tokens = 0
+        self.listed_pods: list[Json] | None = None  # what lists show instead of the present
 
     # --- for tests -------------------------------------------------------------------------
 
@@ -103,6 +104,9 @@ class MemoryApi:
         timeout_s: float | None = None,
     ) -> Listed[T]:
         self._may("list", resource.plural)
+        if self.listed_pods is not None and resource.plural == "pods":
+            past = [self._typed(resource, document) for document in self.listed_pods]
+            return Listed(past, str(self._version))
         items = [
             self._typed(resource, document)
             for (plural, _, _), document in self._objects.items()
