@@ -1,7 +1,7 @@
 """Keeps the Node object alive: registers it, renews its lease, refreshes its status now and then.
 
 As kubelet: the lease is the heartbeat (small, often), the status is written when it changes and
-every few minutes. Where leases cannot be had, the status is the heartbeat.
+every few minutes. While leases cannot be had, the status is the heartbeat.
 """
 
 import structlog
@@ -26,6 +26,7 @@ from runnerscale.node.presence import Presence
 log = structlog.get_logger(__name__)
 
 STATUS_EVERY_S = 300.0
+LEASE_AGAIN_S = 60.0
 RETRY = Backoff(first_s=0.5, cap_s=10.0)
 
 
@@ -49,7 +50,8 @@ class Heartbeat:
         self._presence = presence
         self._clock = clock
         self._random = random
-        self._leased = True
+        self._leased = True  # as far as is known
+        self._lease_again_s = float("-inf")  # monotonic; not asked for before
         self._began_s = clock.now_s()
 
     async def run(self) -> None:
@@ -89,8 +91,8 @@ class Heartbeat:
             await self._clock.sleep(self._config.heartbeat_s)
 
     async def _renew_lease(self) -> bool:
-        """False: there are no leases to be had here."""
-        if not self._leased:
+        """False: there are none to be had here, now."""
+        if self._clock.monotonic_s() < self._lease_again_s:
             return False
         name = self._machine.name
         body = lease_body(name, lease_s=self._config.lease_s, now_s=self._clock.now_s())
@@ -101,9 +103,14 @@ class Heartbeat:
             except NotFound:
                 await self._client.create(LEASES, LEASE_NAMESPACE, body)
         except (NotFound, Forbidden) as error:
-            log.info("no node lease, the status is the heartbeat", why=str(error))
+            # Rights may come late: for some seconds after its start an API server knows no Roles.
+            self._lease_again_s = self._clock.monotonic_s() + LEASE_AGAIN_S
+            if self._leased:
+                log.info("no node lease, the status is the heartbeat", why=str(error))
             self._leased = False
-        return self._leased
+            return False
+        self._leased = True
+        return True
 
     async def _write_status(self) -> None:
         status = node_status(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runnerscale.kube.errors import Unreachable
+from runnerscale.kube.errors import Forbidden, Unreachable
 from runnerscale.node.agent import NodeAgent
 from runnerscale.node.faults import FaultRefused, decode_fault
 from runnerscale.node.processes import ProcessSpec, StartFailed
@@ -778,6 +778,28 @@ def test_the_node_is_registered_and_its_lease_renewed(play: Play) -> None:
         statuses = [w for w in world.api.writes if w[1] == "nodes/status"]
         assert 10 <= len(renewals) <= 12
         assert len(statuses) == 1
+
+    play(story)
+
+
+def test_a_lease_that_is_refused_is_asked_for_again_and_the_status_beats_meanwhile(
+    play: Play,
+) -> None:
+    # For some seconds after its start an API server knows no Roles: one 403 ended it for good.
+    async def story(world: World, _agent: NodeAgent) -> None:
+        await world.clock.sleep(1)
+        refused = Forbidden(403, "Forbidden", "leases is forbidden")
+        world.api.fail = lambda verb, what: refused if what.startswith("leases") else None
+        world.api.writes.clear()
+        await world.clock.sleep(50)
+        assert not [w for w in world.api.writes if w[1] == "leases"]
+        assert len([w for w in world.api.writes if w[1] == "nodes/status"]) >= 4
+        world.api.fail = lambda verb, what: None
+        await world.clock.sleep(75)
+        world.api.writes.clear()
+        await world.clock.sleep(60)
+        assert len([w for w in world.api.writes if w[1] == "leases"]) >= 5
+        assert not [w for w in world.api.writes if w[1] == "nodes/status"]
 
     play(story)
 
