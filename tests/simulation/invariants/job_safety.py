@@ -8,7 +8,7 @@ open while the runner was being taken away.
 
 from collections.abc import Iterable
 
-from runnerscale.fake_github.model import Job, JobState
+from runnerscale.fake_github.model import JobState
 from tests.simulation.invariants.names import (
     RUNNERS,
     SERVER,
@@ -65,30 +65,6 @@ class NoJobDiesByOurHand(Rule):
             return write.name
         reference = owner(write.before)
         return str(reference.get("name", "")) if reference.get("kind") == "EphemeralRunner" else ""
-
-
-class AJobThatEndsBadlyHasACauseOutside(Rule):
-    """No job fails unless something outside of us struck its container, or a person its objects."""
-
-    sentence = "a job that is lost has a cause outside"
-
-    def happened(self, event: dict[str, object]) -> Iterable[str]:
-        """A job that GitHub gave up."""
-        if event["kind"] != "job" or event["state"] != JobState.COMPLETED:
-            return
-        job = self.seen.github.jobs.get(str(event["job"]))
-        if job is None or not job.disowned or not job.started_s:
-            return
-        ended = self._ended_by(job)
-        if is_ours(ended):
-            yield f"job {job.number} on {job.runner_name} was lost: {ended} had its pod deleted"
-
-    def _ended_by(self, job: Job) -> str:
-        for process in self.seen.containers():
-            pod = process.spec.pod
-            if pod.name == job.runner_name and process.exit is not None:
-                return self.seen.deleted_by.get(pod.uid, "")
-        return ""
 
 
 def _pod_uid(write: Write) -> str:

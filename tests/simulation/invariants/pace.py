@@ -20,13 +20,13 @@ MINUTE_S = 60.0
 LONG_LIVED = (RUNNER_SETS, SCALE_SETS)  # whose numbers change with every runner
 BOUNDS = {
     "writes of an object": 60,
-    "writes of a set": 120,
-    "Events about an object": 30,
-    "requests about an object": 120,
-    "calls at GitHub": 120,
-    "log lines": 3_000,
-    "passes on a key": 120,
-    "steps": 60_000,
+    "writes of a set": 80,
+    "Events about an object": 20,
+    "requests about an object": 60,
+    "calls at GitHub": 60,
+    "log lines": 400,
+    "passes on a key": 100,
+    "steps": 8_000,
 }
 
 

@@ -1,0 +1,553 @@
+"""Each invariant can fail: shown on a fabricated breach, and that it is quiet without one."""
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from runnerscale.core.randomness import seeded
+from runnerscale.fake_github import jobs, runner_sessions, runners, scale_sets, sessions
+from runnerscale.fake_github.model import Job, JobRequest, Runner, ScaleSet
+from runnerscale.fake_github.options import Options
+from runnerscale.fake_github.state import State
+from tests.simulation.invariants import (
+    LISTENERS,
+    RUNNER_SETS,
+    RUNNERS,
+    SCALE_SETS,
+    Judge,
+)
+from tests.simulation.invariants.calm import disturbances
+from tests.simulation.invariants.counters import wrong_counters, wrong_metrics
+from tests.simulation.invariants.leaks import leaks
+from tests.simulation.invariants.pace import BOUNDS
+from tests.simulation.settlement import missing
+from tests.simulation.writes import NOBODY, Write
+
+CONTROLLER = "system:serviceaccount:runnerscale-system:runnerscale-controller"
+LISTENER = "system:serviceaccount:runnerscale-system:set-0-listener"
+NODE = "system:serviceaccount:runnerscale-system:runnerscale-node"
+Json = dict[str, Any]
+
+
+class Case:
+    """A world of a few values: a GitHub with one scale set, and what was written so far."""
+
+    def __init__(self) -> None:
+        self.at_s = 1000.0
+        self.github = State(Options(), seeded(1))
+        self.containers: list[Any] = []
+        self.judge = Judge(self.github, lambda: self.at_s, lambda: self.containers)
+        tenant = self.github.tenant("demo-org/demo")
+        wanted = scale_sets.Wanted(name="set-0")
+        self.scale_set: ScaleSet = scale_sets.create(self.github, 0.0, tenant, wanted)
+        self.controller = SimpleNamespace(
+            component=component("controller-1"),
+            leads=True,
+            registry=CollectorRegistry(),
+            manager=SimpleNamespace(_controllers=[]),
+        )
+        self.world: Any = SimpleNamespace(
+            judge=self.judge,
+            striking=[],
+            hub=SimpleNamespace(
+                faults=SimpleNamespace(rules={}), calls={}, now_s=lambda: self.at_s
+            ),
+            api=object(),
+            api_component=component("api"),
+            controllers=[self.controller],
+            nodes=[component("node")],
+            machine=SimpleNamespace(started=self.containers, running=self.running),
+            runner_program=SimpleNamespace(started=[]),
+            listener_program=SimpleNamespace(registries={}, said=[]),
+            trace=SimpleNamespace(lines=[]),
+        )
+
+    def running(self, program: str) -> list[Any]:
+        return [p for p in self.containers if p.exit is None and p.spec.argv[0] == program]
+
+    def write(
+        self, by: str, resource: str, name: str, before: Json | None, after: Json | None
+    ) -> None:
+        uid = ((before or after) or {})["metadata"]["uid"]
+        text = repr(after)
+        self.judge.hear(Write(by, resource, "demo", name, uid, before, after, text))
+
+    def breaches(self) -> list[str]:
+        self.judge.ask_github()
+        return [breach.rule for breach in self.judge.breaches]
+
+    def tick(self, seconds: float = 5.0) -> list[str]:
+        self.at_s += seconds
+        self.judge.tick(self.world)
+        return self.breaches()
+
+    def container(self, pod: str, program: str = "runner") -> Any:
+        spec = SimpleNamespace(
+            pod=SimpleNamespace(uid=f"uid-of-pod-{pod}", name=pod), argv=(program,)
+        )
+        made = SimpleNamespace(spec=spec, exit=None, component=component(pod))
+        self.containers.append(made)
+        return made
+
+    def runner(self, name: str = "r1", **status: object) -> Json:
+        """A runner object with its registration."""
+        made = runner_object(name, **status)
+        self.write(CONTROLLER, RUNNERS, name, None, made)
+        return made
+
+    def busy(self, name: str = "r1") -> tuple[Runner, Job]:
+        """A registration with a job that runs, and a container."""
+        self.container(name)
+        runner = runners.register(self.github, self.at_s, self.scale_set, name)
+        runner_sessions.connect(self.github, self.at_s, secret=runner.secret, nonce="n")
+        request = JobRequest("job", ("set-0",), (), owner="demo-org", repository="demo")
+        job = jobs.queue_job(self.github, self.at_s, request)
+        jobs.assign(self.github, self.at_s, job, self.scale_set)
+        jobs.hand(self.github, self.at_s, job, self.scale_set, runner)
+        jobs.start(self.github, self.at_s, job, runner)
+        return runner, job
+
+
+def component(name: str) -> Any:
+    return SimpleNamespace(name=name, dead=False, paused=False, steps=0)
+
+
+def thing(kind: str, name: str, *, owner: Json | None = None, **more: Any) -> Json:
+    metadata: Json = {"name": name, "namespace": "demo", "uid": f"uid-of-{kind}-{name}"}
+    if owner is not None:
+        reference = {"kind": owner["kind"]} | {k: owner["metadata"][k] for k in ("name", "uid")}
+        metadata["ownerReferences"] = [reference]
+    return {"kind": kind, "metadata": metadata} | more
+
+
+RUNNER_SET = thing("AutoscalingRunnerSet", "set-0", spec={"minRunners": 0, "maxRunners": 2})
+INNER = thing("EphemeralRunnerSet", "set-0", owner=RUNNER_SET, spec={"replicas": 1})
+
+
+def runner_object(name: str, **status: object) -> Json:
+    return thing("EphemeralRunner", name, owner=INNER, status=dict(status))
+
+
+def pod(name: str) -> Json:
+    return thing("pod", name, owner=runner_object(name))
+
+
+def going(obj: Json) -> Json:
+    return {**obj, "metadata": {**obj["metadata"], "deletionTimestamp": "now"}}
+
+
+@pytest.fixture
+def case() -> Case:
+    return Case()
+
+
+# -- 1: no job dies by our hand ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("resource", "obj"),
+    [("pods", pod("r1")), (RUNNERS, runner_object("r1")), ("secrets", pod("r1"))],
+)
+def test_a_deletion_under_a_job_by_us_is_a_breach(case: Case, resource: str, obj: Json) -> None:
+    case.busy()
+    case.write(NODE, resource, "r1", obj, going(obj))  # as a pod's deletion asks for
+    assert case.breaches() == []
+    case.write(CONTROLLER, resource, "r1", obj, going(obj))
+    assert case.breaches() == ["no job dies by our hand"]
+
+
+def test_a_runner_whose_container_has_ended_may_go(case: Case) -> None:
+    case.busy()
+    case.containers[0].exit = object()
+    case.write(CONTROLLER, RUNNERS, "r1", runner_object("r1"), going(runner_object("r1")))
+    assert case.breaches() == []
+
+
+def test_garbage_collected_under_a_job_because_we_deleted_the_owner_is_a_breach(
+    case: Case,
+) -> None:
+    case.busy()
+    case.write(CONTROLLER, RUNNER_SETS, "set-0", INNER, going(INNER))
+    case.write(NOBODY, RUNNERS, "r1", runner_object("r1"), going(runner_object("r1")))
+    assert case.breaches() == ["no job dies by our hand"]
+
+
+def test_finalizers_dropped_under_a_job_are_a_breach(case: Case) -> None:
+    case.busy()
+    held = runner_object("r1")
+    held["metadata"]["finalizers"] = ["one", "two"]
+    case.write(CONTROLLER, RUNNERS, "r1", held, None)
+    assert case.breaches() == ["no job dies by our hand"]
+
+
+def test_a_job_given_to_a_runner_that_we_are_deleting_is_a_breach(case: Case) -> None:
+    case.write(CONTROLLER, "pods", "r1", pod("r1"), going(pod("r1")))
+    assert case.breaches() == []
+    case.busy()
+    assert case.breaches() == ["no job dies by our hand"]
+
+
+def test_a_registration_removed_under_a_job_is_a_breach(case: Case) -> None:
+    runner, _ = case.busy()
+    runners.forget(case.github, case.at_s, runner, "removed")
+    assert case.breaches() == ["no job dies by our hand"]
+
+
+# -- 2: one start for a JIT config, one registration for a name --------------------------------
+
+
+def test_a_second_container_with_the_same_config_is_a_breach(case: Case) -> None:
+    case.world.runner_program.started = ["jit_1", "jit_2"]
+    assert case.tick() == []
+    case.world.runner_program.started += ["jit_1"]
+    assert case.tick() == ["a JIT config reaches at most one started container"]
+
+
+def test_a_name_registered_twice_at_once_is_a_breach(case: Case) -> None:
+    elsewhere = case.github.tenant("demo-org/other")
+    wanted = scale_sets.Wanted(name="set-0")
+    other = scale_sets.create(case.github, 0.0, elsewhere, wanted)
+    first = runners.register(case.github, case.at_s, case.scale_set, "r1")
+    runners.forget(case.github, case.at_s, first, "removed")
+    runners.register(case.github, case.at_s, case.scale_set, "r1")
+    assert case.breaches() == []
+    runners.register(case.github, case.at_s, other, "r1")
+    assert case.breaches() == ["a name is never registered twice at once"]
+
+
+# -- 3: never beyond the maximum ---------------------------------------------------------------
+
+
+def _with_sets(case: Case, *, replicas: int, most: int) -> None:
+    runner_set = {**RUNNER_SET, "spec": {"maxRunners": most}}
+    case.write("a-person", SCALE_SETS, "set-0", None, runner_set)
+    inner = {**INNER, "spec": {"replicas": replicas}}
+    case.write(CONTROLLER, RUNNER_SETS, "set-0", None, inner)
+
+
+def test_more_runners_than_were_asked_for_are_a_breach(case: Case) -> None:
+    _with_sets(case, replicas=1, most=5)
+    case.runner("r1")
+    assert case.breaches() == []
+    case.runner("r2")
+    assert case.breaches() == ["no runner beyond the maximum"]
+
+
+def test_more_asked_for_than_may_be_is_a_breach_and_a_moment_is_granted(case: Case) -> None:
+    _with_sets(case, replicas=0, most=3)
+    asked = {**INNER, "spec": {"replicas": 3}}
+    lowered = {**RUNNER_SET, "spec": {"maxRunners": 2}}
+    case.at_s += 100
+    case.write("a-person", SCALE_SETS, "set-0", RUNNER_SET, lowered)
+    case.at_s += 5
+    case.write(LISTENER, RUNNER_SETS, "set-0", INNER, asked)  # it cannot know it yet
+    assert case.breaches() == []
+    case.at_s += 20
+    zero = {**INNER, "spec": {"replicas": 0}}
+    case.write(LISTENER, RUNNER_SETS, "set-0", zero, asked)
+    assert case.breaches() == ["no runner beyond the maximum"]
+
+
+# -- 4: no leak --------------------------------------------------------------------------------
+
+
+def _leaks(case: Case) -> list[str]:
+    return list(leaks(case.judge.seen, case.world))
+
+
+def test_leaks_of_every_kind_are_found(case: Case) -> None:
+    _with_sets(case, replicas=0, most=1)
+    assert _leaks(case) == []
+    runners.register(case.github, case.at_s, case.scale_set, "r1")
+    sessions.open_session(case.github, case.at_s, case.scale_set, "a-dead-listener")
+    scale_sets.create(
+        case.github, 0.0, case.github.tenant("demo-org/demo"), scale_sets.Wanted(name="set-9")
+    )
+    case.write(CONTROLLER, "secrets", "r1", None, pod("r1"))
+    case.container("gone")
+    satellite = thing("Role", "set-8-listener")
+    labels = "actions.github.com/scale-set-"
+    satellite["metadata"]["labels"] = {f"{labels}name": "set-8", f"{labels}namespace": "demo"}
+    case.write(CONTROLLER, "roles.rbac.authorization.k8s.io", "set-8-listener", None, satellite)
+    case.write(CONTROLLER, "configmaps", "x", None, going(thing("ConfigMap", "x")))
+    assert _leaks(case) == [
+        "the session of a-dead-listener on set-0 has no listener any more",
+        "scale set 2 (set-9) has no runner set any more",
+        "registration r1 has no runner object any more",
+        "secrets r1 outlived its EphemeralRunner",
+        "configmaps x is still being deleted",
+        "roles.rbac.authorization.k8s.io set-8-listener outlived the listener of demo/set-8",
+        "a container of gone runs, but its pod is gone",
+    ]
+
+
+def test_what_a_finished_runner_ran_with_is_a_leak(case: Case) -> None:
+    _with_sets(case, replicas=1, most=1)
+    case.runner("r1", phase="Failed")
+    case.write(CONTROLLER, "secrets", "r1", None, pod("r1"))
+    assert _leaks(case) == ["secrets r1 is left of a runner that has ended"]
+
+
+# -- 5: one session ----------------------------------------------------------------------------
+
+
+def test_two_open_sessions_of_one_runner_set_are_a_breach(case: Case) -> None:
+    sessions.open_session(case.github, case.at_s, case.scale_set, "old-listener")
+    elsewhere = case.github.tenant("demo-org/other")
+    moved = scale_sets.create(case.github, 0.0, elsewhere, scale_sets.Wanted(name="set-0"))
+    assert case.breaches() == []
+    sessions.open_session(case.github, case.at_s, moved, "new-listener")
+    assert case.breaches() == ["at most one open session per scale set"]
+
+
+def test_two_listeners_of_one_runner_set_are_a_breach(case: Case) -> None:
+    labels = "actions.github.com/scale-set-"
+    for name in ("old", "new"):
+        obj = thing("pod", name)
+        obj["metadata"]["labels"] = {f"{labels}name": "set-0", f"{labels}namespace": "demo"}
+        case.write(CONTROLLER, "pods", name, None, obj)
+    case.container("old", "listener")
+    assert case.tick() == []
+    case.container("new", "listener")
+    assert case.tick() == ["at most one listener runs for a runner set"]
+
+
+# -- 6: phases and counters --------------------------------------------------------------------
+
+
+def test_running_is_written_by_the_listener_for_a_runner_with_a_job(case: Case) -> None:
+    before, after = runner_object("r1"), runner_object("r1", phase="Running")
+    case.write(LISTENER, RUNNERS, "r1", before, after)
+    assert case.breaches() == ["running is the listeners word about a job"]  # GitHub gave none
+    case.judge.breaches.clear()
+    case.busy()
+    case.write(LISTENER, RUNNERS, "r1", before, after)
+    assert case.breaches() == []
+    case.write(CONTROLLER, RUNNERS, "r1", before, after)
+    assert case.breaches() == ["running is the listeners word about a job"]
+
+
+def test_a_terminal_phase_that_is_left_is_a_breach(case: Case) -> None:
+    before, after = runner_object("r1", phase="Failed"), runner_object("r1", phase="Pending")
+    case.write(CONTROLLER, RUNNERS, "r1", before, after)
+    assert case.breaches() == ["terminal phases stay"]
+
+
+def test_a_busy_runner_that_does_not_say_so_is_a_breach_after_a_while(case: Case) -> None:
+    case.runner("r1", phase="Pending")
+    case.busy()
+    for _ in range(8):
+        assert case.tick() == []
+    assert "a runner with a job says so" in [*case.tick(), *case.tick()]
+
+
+def test_while_something_is_broken_nobody_has_to_say_so(case: Case) -> None:
+    case.runner("r1", phase="Pending")
+    case.busy()
+    case.world.striking.append("line-to-api-cut")
+    for _ in range(30):
+        assert "a runner with a job says so" not in case.tick()
+
+
+def test_counters_that_do_not_equal_the_objects_are_told(case: Case) -> None:
+    _with_sets(case, replicas=1, most=1)
+    case.runner("r1", phase="Running")
+    told = list(wrong_counters(case.judge.seen))
+    assert "EphemeralRunnerSet set-0 says runningEphemeralRunners 0, it is 1" in told
+    assert "AutoscalingRunnerSet set-0 says currentRunners 0, it is 1" in told
+
+
+def test_gauges_that_do_not_equal_the_objects_are_told(case: Case) -> None:
+    _with_sets(case, replicas=1, most=1)
+    labels = ("name", "namespace")
+    gauge = Gauge(
+        "gha_controller_failed_ephemeral_runners", "", labels, registry=case.controller.registry
+    )
+    gauge.labels("set-0", "demo").set(3)
+    told = list(wrong_metrics(case.judge.seen, case.world))
+    assert told[0].endswith("says 3.0, it is 0")
+    assert len(told) == 3  # the two that are not published, too
+
+
+def test_at_rest_a_lacking_runner_session_or_end_is_told(case: Case) -> None:
+    _with_sets(case, replicas=1, most=1)
+    request = JobRequest("job", ("set-0",), (), owner="demo-org", repository="demo")
+    job = jobs.queue_job(case.github, case.at_s, request)
+    jobs.assign(case.github, case.at_s, job, case.scale_set)
+    assert missing(case.world) == [
+        "job 1 is still assigned",
+        "set-0 has 0 runners, wanted are 1",
+        "set-0 has no session of a listener that runs",
+    ]
+
+
+# -- 8: pace -----------------------------------------------------------------------------------
+
+
+def _request(name: str) -> Any:
+    asked = SimpleNamespace(verb="patch", plural="pods", name=name)
+    return SimpleNamespace(user=CONTROLLER, user_agent="controller-1", request=asked)
+
+
+def test_each_kind_of_hot_loop_is_a_breach(case: Case) -> None:
+    def often(what: str) -> Iterable[int]:
+        return range(BOUNDS[what] + 1)
+
+    obj = thing("pod", "p")
+    for _ in often("writes of an object"):
+        case.write(CONTROLLER, "pods", "p", obj, obj)
+    for _ in often("writes of a set"):
+        case.write(LISTENER, RUNNER_SETS, "set-0", INNER, INNER)
+    event = thing("Event", "e", involvedObject={"kind": "Pod", "name": "p"})
+    for _ in often("Events about an object"):
+        case.write(CONTROLLER, "events", "e", None, event)
+    for _ in often("requests about an object"):
+        case.judge.served(_request("p"))
+    for _ in often("log lines"):
+        case.judge.logged("controller-1", {"event": "again"})
+    assert case.breaches() == ["no hot loop"] * 5
+    case.world.hub.calls[("ghalistener", "poll", "200")] = BOUNDS["calls at GitHub"] + 1
+    case.controller.component.steps = BOUNDS["steps"] + 1
+    assert case.tick() == ["no hot loop"] * 7
+
+
+async def test_a_key_that_is_passed_again_and_again_is_a_breach(case: Case) -> None:
+    class Passing:
+        name = "ephemeralrunner"
+
+        async def _pass(self, key: str) -> None: ...
+
+    case.controller.manager._controllers = [Passing()]
+    assert case.tick() == []
+    for _ in range(BOUNDS["passes on a key"] + 1):
+        await case.controller.manager._controllers[0]._pass("demo/r1")
+    assert case.tick() == ["no hot loop"]
+
+
+def test_a_new_minute_counts_anew(case: Case) -> None:
+    for _ in range(3):
+        for _ in range(BOUNDS["log lines"]):
+            case.judge.logged("controller-1", {"event": "again"})
+        assert case.tick(61.0) == []
+
+
+# -- 9: what blocks is visible -----------------------------------------------------------------
+
+
+def _told(case: Case, reason: str) -> None:
+    condition = {"type": "ListenerReady", "status": "False", "reason": reason}
+    told = {**RUNNER_SET, "status": {"conditions": [condition]}}
+    case.write(CONTROLLER, SCALE_SETS, "set-0", RUNNER_SET, told)
+    about = {"kind": "AutoscalingRunnerSet", "uid": RUNNER_SET["metadata"]["uid"]}
+    event = thing("Event", "e", involvedObject=about, reason=reason)
+    case.write(CONTROLLER, "events", "e", None, event)
+    labels = ("kind", "namespace", "name", "reason")
+    gauge = Gauge("runnerscale_trouble", "", labels, registry=case.controller.registry)
+    gauge.labels("AutoscalingRunnerSet", "demo", "set-0", reason).set(1)
+
+
+def test_a_set_without_a_session_and_without_a_word_is_a_breach(case: Case) -> None:
+    _with_sets(case, replicas=0, most=1)
+    seen = [case.tick() for _ in range(24)]
+    assert seen[17] == []
+    assert seen[-1] == ["what blocks work is visible"]
+    assert "no condition and no Event and no metric" in case.judge.breaches[0].detail
+
+
+def test_with_condition_event_and_metric_it_is_none(case: Case) -> None:
+    _with_sets(case, replicas=0, most=1)
+    _told(case, "SessionHeldElsewhere")
+    assert [case.tick() for _ in range(24)][-1] == []
+
+
+def test_a_word_that_nobody_can_look_up_does_not_count(case: Case) -> None:
+    _with_sets(case, replicas=0, most=1)
+    _told(case, "BecauseOfReasons")
+    assert [case.tick() for _ in range(24)][-1] == ["what blocks work is visible"]
+
+
+def test_a_controller_that_is_down_is_excused_and_a_minute_more(case: Case) -> None:
+    _with_sets(case, replicas=0, most=1)
+    case.controller.leads = False
+    assert [case.tick() for _ in range(24)][-1] == []
+    case.controller.leads = True
+    assert [case.tick() for _ in range(16)][-1] == []
+    assert [case.tick() for _ in range(8)][-1] == ["what blocks work is visible"]
+
+
+def test_jobs_that_the_maximum_makes_wait_are_not_blocked(case: Case) -> None:
+    _with_sets(case, replicas=1, most=1)
+    case.container("a-listener", "listener")
+    runner, _ = case.busy()
+    case.write(LISTENER, RUNNERS, "r1", None, runner_object("r1", phase="Running", jobId="1"))
+    sessions.open_session(case.github, case.at_s, case.scale_set, "a-listener")
+    request = JobRequest("job", ("set-0",), (), owner="demo-org", repository="demo")
+    jobs.queue_job(case.github, case.at_s, request)
+    for _ in range(24):
+        runner.last_seen_s = case.at_s
+        assert case.tick() == []
+
+
+# -- 10: no secret is told ---------------------------------------------------------------------
+
+SECRETS = (
+    "jit_0123456789abcdef",
+    "queue_0123456789abcdef",
+    "aml0XzAxMjM0NTY3",
+    "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJm",
+    "a-token-of-the-simulation",
+    "YS10b2tlbi1vZi10aGUtc2ltdWxhdGlvbg==",
+)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_in_a_log_line_an_object_or_a_metric_is_a_breach(case: Case, secret: str) -> None:
+    case.judge.logged("controller-1", {"event": "called", "error": f"401 for {secret}"})
+    assert case.breaches() == ["no secret is told"]
+    case.write(CONTROLLER, RUNNERS, "r1", None, runner_object("r1", message=secret))
+    assert case.breaches() == ["no secret is told"] * 2
+    Gauge("a_gauge", "", ("job",), registry=case.controller.registry).labels(secret).set(1)
+    case.world.trace.lines.append(f"said {secret}")
+    case.world.listener_program.said.append(secret)
+    case.judge.at_rest(case.world)
+    assert case.breaches() == ["no secret is told"] * 5
+    assert not any(secret in breach.detail for breach in case.judge.breaches)
+
+
+def test_a_secret_in_an_exception_is_a_breach(case: Case) -> None:
+    try:
+        raise ValueError(f"bad answer for {SECRETS[0]}")
+    except ValueError:
+        case.judge.logged("controller-1", {"event": "failed", "exc_info": True})
+    assert case.breaches() == ["no secret is told"]
+
+
+def test_the_data_of_a_secret_is_where_it_belongs(case: Case) -> None:
+    obj = thing("Secret", "r1", data={"jitToken": SECRETS[2]})
+    case.write(CONTROLLER, "secrets", "r1", None, obj)
+    assert case.breaches() == []
+
+
+# -- what else the judge hears -----------------------------------------------------------------
+
+
+def test_what_github_sees_by_itself_is_a_breach(case: Case) -> None:
+    case.github.violation(1.0, "job started twice", "job 1")
+    assert case.breaches() == ["GitHub saw: job started twice"]
+
+
+def test_what_is_broken_is_told(case: Case) -> None:
+    assert list(disturbances(case.world)) == []
+    case.controller.component.dead = True
+    case.world.nodes.clear()
+    assert list(disturbances(case.world)) == ["no controller at work", "no node agent"]
+
+
+def test_a_listener_object_without_its_set_is_a_leak(case: Case) -> None:
+    spec = {"autoscalingRunnerSetNamespace": "demo", "autoscalingRunnerSetName": "set-7"}
+    listener = thing("AutoscalingListener", "l", spec=spec)
+    case.write(CONTROLLER, LISTENERS, "l", None, listener)
+    assert "listener l has no runner set any more" in _leaks(case)
