@@ -330,7 +330,11 @@ class Manager:
     async def _work(self) -> None:
         if self.worked:
             # Queues and hints of the time before the loss are worth nothing now.
-            raise Problem("the lease was lost and won again", "The process is to be started anew")
+            raise Problem(
+                f"the lease {self._options.leader_election_id} was lost and won again",
+                "The process ends with exit code 1, to be started anew with an empty memory: "
+                "nothing is to be done in a cluster, where the kubelet starts it",
+            )
         self.worked = True
         async with asyncio.TaskGroup() as group:
             group.create_task(self._conditions.run(), name="conditions")
