@@ -4,6 +4,7 @@
 (fewer jobs, fewer faults) while the rest stays as it was.
 """
 
+import math
 from dataclasses import dataclass, field
 
 from runnerscale.core.randomness import Random, seeded
@@ -24,6 +25,10 @@ HOUR_RATE = 0.06
 HOUR_KINDS = ("github-hour-outage",)
 HOUR_JOBS_MAX = 4
 
+# Jobs that go on until all else has come to rest, so that it is seen what is said of them then.
+LASTING_RATE = 0.35
+LASTING_S = math.inf
+
 # How often a kind is drawn, against 1 for the others: what struck less often is drawn more.
 RATES: dict[str, float] = {}
 
@@ -34,7 +39,7 @@ class PlannedJob:
 
     at_s: float
     set_name: str
-    seconds: float
+    seconds: float  # infinite: until everything else has come to rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,15 @@ def draw(seed: int, kinds: tuple[str, ...]) -> Scenario:
     )
     faults = sorted(_faults(random, shape, kinds), key=lambda fault: fault.at_s)
     controllers = 2 if shape.lease else 1
+    jobs += _lasting(seeded(seed * 7_919 + 2), shape, sets)
     return Scenario(seed, sets, jobs, tuple(faults), controllers, shape.lease)
+
+
+def _lasting(random: Random, shape: Shape, sets: tuple[PlannedSet, ...]) -> tuple[PlannedJob, ...]:
+    if random.random() >= LASTING_RATE:
+        return ()
+    at_s = random.random() * shape.until_s
+    return (PlannedJob(at_s, random.choice(sets).name, LASTING_S),)
 
 
 def _shape(random: Random) -> Shape:

@@ -58,11 +58,23 @@ def is_lasting(job: Job) -> bool:
 
 
 def _jobs(seen: Seen) -> Iterable[str]:
+    """All have ended, but those that last, and what waits because these fill their set."""
+    full = {scale_set_name(s) for s in seen.all(SCALE_SETS) if _is_full_of_lasting(seen, s)}
     for job in seen.github.jobs.values():
-        if job.state is JobState.COMPLETED:
+        if job.state is JobState.COMPLETED or (is_lasting(job) and job.state is JobState.RUNNING):
             continue
-        if job.state is not JobState.RUNNING or not is_lasting(job):
+        if not full.intersection(job.request.labels):
             yield f"job {job.number} is still {job.state}"
+
+
+def _is_full_of_lasting(seen: Seen, runner_set: Json) -> bool:
+    name = scale_set_name(runner_set)
+    lasting = [
+        job
+        for job in seen.github.jobs.values()
+        if job.state is JobState.RUNNING and is_lasting(job) and name in job.request.labels
+    ]
+    return len(lasting) >= runner_set["spec"].get("maxRunners", math.inf)
 
 
 def _runner_counts(seen: Seen) -> Iterable[str]:

@@ -7,10 +7,7 @@ from runnerscale.apiserver.handler import Served
 from runnerscale.fake_github.state import State
 from tests.simulation.invariants.breach import Breach
 from tests.simulation.invariants.calm import Calm
-from tests.simulation.invariants.job_safety import (
-    AJobThatEndsBadlyHasACauseOutside,
-    NoJobDiesByOurHand,
-)
+from tests.simulation.invariants.job_safety import NoJobDiesByOurHand
 from tests.simulation.invariants.maximum import NoRunnerBeyondTheMaximum
 from tests.simulation.invariants.pace import NoHotLoop
 from tests.simulation.invariants.phases import (
@@ -24,12 +21,12 @@ from tests.simulation.invariants.running import BusyRunnersSaySo
 from tests.simulation.invariants.secrecy import NoSecretIsTold
 from tests.simulation.invariants.seen import Seen
 from tests.simulation.invariants.sessions import OneListenerAtATime, OneOpenSession
+from tests.simulation.invariants.visibility import WhatBlocksIsVisible
 from tests.simulation.writes import Write
 
 RULES: tuple[type[Rule], ...] = (
     Calm,
     NoJobDiesByOurHand,
-    AJobThatEndsBadlyHasACauseOutside,
     OneStartPerConfig,
     OneRegistrationPerName,
     NoRunnerBeyondTheMaximum,
@@ -40,6 +37,7 @@ RULES: tuple[type[Rule], ...] = (
     TerminalPhasesStay,
     BusyRunnersSaySo,
     NoHotLoop,
+    WhatBlocksIsVisible,
     NoSecretIsTold,
 )
 

@@ -1,0 +1,227 @@
+"""Invariant 9: whatever blocks work longer than a minute is visible as condition, Event and metric.
+
+That work is blocked is judged from outside: a job waits although the maximum leaves room, fewer
+runners are online than wanted, no listener of ours has a session, a deletion does not end. Then a
+condition on the runner set, its EphemeralRunnerSet, its listener or one of its runners must have
+a reason that `docs/troubleshooting.md` explains, an Event about one of them must have one, and a
+metric of the controller or the listener.
+
+Who reports may be down itself, or cannot reach the API server: that excuses for so long and one
+minute more.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runnerscale.fake_github.model import JobState
+from runnerscale.fake_github.runners import online
+from tests.simulation.invariants.leaks import scale_set_name
+from tests.simulation.invariants.names import (
+    FOREIGN_OWNER,
+    LISTENERS,
+    RUNNER_SETS,
+    RUNNERS,
+    SCALE_SETS,
+    TERMINAL,
+    Json,
+    is_going,
+    meta,
+    owner,
+    phase,
+    status,
+)
+from tests.simulation.invariants.rule import Rule
+from tests.simulation.invariants.seen import Seen
+
+BLOCKED_S = 60.0
+TOLD_WITHIN_S = 30.0  # after that: the words travel over two controllers and a listener
+EXCUSED_S = 60.0
+TROUBLESHOOTING = Path(__file__).resolve().parents[3] / "docs" / "troubleshooting.md"
+REASONS = frozenset(re.findall(r"^### (\w+)$", TROUBLESHOOTING.read_text(), re.MULTILINE))
+WAITING = (JobState.QUEUED, JobState.AVAILABLE, JobState.ASSIGNED)
+BUSY = (JobState.HANDED, JobState.RUNNING)
+# Faults that keep controllers from working, or from reading and writing what they have to say.
+SILENCING = re.compile(
+    r"controller|leader|lease|api-|watch|history-forgotten|slow-network|reads-the-past|foreign"
+)
+BAD_WHEN_TRUE = ("DeletionBlocked", "VersionSkew")
+
+
+@dataclass(slots=True)
+class _Block:
+    """Something that does not go on; `shown`: what was last seen of it, and when."""
+
+    since_s: float
+    shown_s: dict[str, float] = field(default_factory=dict)
+    told: bool = False
+
+
+class WhatBlocksIsVisible(Rule):
+    """Looks at every tick, and at the words only where something is blocked."""
+
+    sentence = "what blocks work is visible"
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__(seen)
+        self._blocks: dict[str, _Block] = {}
+        self._silent_s = 0.0  # when reporters last could not speak
+
+    def tick(self, world: Any) -> Iterable[str]:
+        """What is blocked, since when, and whether it is told."""
+        now_s = self.seen.now_s()
+        if _nobody_can_tell(world):
+            self._silent_s = now_s
+        blocked = dict(blocks(self.seen, world))
+        for what in [w for w in self._blocks if w not in blocked]:
+            del self._blocks[what]
+        for what, runner_set in blocked.items():
+            block = self._blocks.setdefault(what, _Block(now_s))
+            if now_s - block.since_s <= BLOCKED_S or block.told:
+                continue
+            for kind in shown(self.seen, world, runner_set):
+                block.shown_s[kind] = now_s
+            late_s = now_s - max(block.since_s, self._silent_s + EXCUSED_S - BLOCKED_S) - BLOCKED_S
+            lacking = [
+                kind
+                for kind in ("condition", "Event", "metric")
+                if now_s - block.shown_s.get(kind, float("-inf")) > TOLD_WITHIN_S
+            ]
+            if late_s > TOLD_WITHIN_S and lacking:
+                block.told = True
+                long_s = now_s - block.since_s
+                yield f"{what} for {long_s:.0f} s, with no {' and no '.join(lacking)}"
+
+
+def blocks(seen: Seen, world: Any) -> Iterable[tuple[str, Json]]:
+    """What stands still now, and the runner set that it belongs to."""
+    for runner_set in seen.all(SCALE_SETS):
+        if is_going(runner_set):
+            yield f"the deletion of {meta(runner_set)['name']} does not end", runner_set
+            continue
+        yield from _unserved(seen, world, runner_set)
+        if not _has_session(seen, world, runner_set):
+            yield f"{scale_set_name(runner_set)} has no session", runner_set
+        yield from _hanging(seen, runner_set)
+
+
+def _unserved(seen: Seen, world: Any, runner_set: Json) -> Iterable[tuple[str, Json]]:
+    """Jobs that wait although there is room, runners that are wanted and not online."""
+    name, spec = scale_set_name(runner_set), runner_set["spec"]
+    most = spec.get("maxRunners", 2**31 - 1)
+    github, now_s = seen.github, world.hub.now_s()
+    ids = {s.id for s in github.scale_sets.values() if s.name == name}
+    waiting, busy = [], 0
+    for job in github.jobs.values():
+        if job.state in BUSY:
+            busy += job.scale_set_id in ids
+        elif job.state in WAITING and name in job.request.labels and not job.cancel_asked:
+            waiting.append(job)
+    for job in waiting[: max(0, most - busy)]:
+        yield f"job {job.number} on {name} waits", runner_set
+    assigned = busy + sum(job.state is JobState.ASSIGNED for job in waiting)
+    wanted = min(most, spec.get("minRunners", 0) + assigned)
+    here = sum(
+        runner.scale_set_id in ids and online(github, runner, now_s)
+        for runner in github.runners.values()
+    )
+    if here < wanted:
+        yield f"{name} has too few runners online", runner_set
+
+
+def _has_session(seen: Seen, world: Any, runner_set: Json) -> bool:
+    listening = {process.spec.pod.name for process in world.machine.running("listener")}
+    for scale_set in seen.github.scale_sets.values():
+        session = scale_set.session
+        if scale_set.name == scale_set_name(runner_set) and session is not None:
+            return session.owner != FOREIGN_OWNER and session.owner in listening
+    return False
+
+
+def _hanging(seen: Seen, runner_set: Json) -> Iterable[tuple[str, Json]]:
+    for resource, obj in _family(seen, runner_set):
+        if is_going(obj) and resource != SCALE_SETS:
+            yield f"the deletion of {resource} {meta(obj)['name']} does not end", runner_set
+
+
+def _family(seen: Seen, runner_set: Json) -> Iterable[tuple[str, Json]]:
+    """The runner set and all objects of ours that belong to it."""
+    yield SCALE_SETS, runner_set
+    name, namespace = meta(runner_set)["name"], meta(runner_set)["namespace"]
+    for listener in seen.all(LISTENERS):
+        spec = listener["spec"]
+        if (spec["autoscalingRunnerSetNamespace"], spec["autoscalingRunnerSetName"]) == (
+            namespace,
+            name,
+        ):
+            yield LISTENERS, listener
+    sets = [s for s in seen.all(RUNNER_SETS) if owner(s).get("uid") == meta(runner_set)["uid"]]
+    uids = {meta(each)["uid"] for each in sets}
+    yield from ((RUNNER_SETS, each) for each in sets)
+    for runner in seen.all(RUNNERS):
+        if owner(runner).get("uid") in uids:
+            yield RUNNERS, runner
+
+
+def shown(seen: Seen, world: Any, runner_set: Json) -> Iterable[str]:
+    """Which of condition, Event and metric say that something is wrong; of one reason."""
+    family = [obj for _, obj in _family(seen, runner_set)]
+    said = {reason for obj in family for reason in _bad_reasons(obj)}
+    if said:
+        yield "condition"
+    names = {(meta(obj)["namespace"], meta(obj)["name"]) for obj in family}
+    counted = set()
+    for registry in _registries(world, family):
+        counted |= _in_metrics(registry, names)
+    if counted & said or (counted and not said):
+        yield "metric"
+    uids = {meta(obj)["uid"] for obj in family}
+    for event in (seen.objects.get("events") or {}).values():
+        if event.get("reason") in said | counted and event["involvedObject"].get("uid") in uids:
+            yield "Event"
+            break
+
+
+def _bad_reasons(obj: Json) -> list[str]:
+    """Of conditions that say that something is wrong, and of a runner kept as evidence."""
+    found = [
+        condition["reason"]
+        for condition in status(obj).get("conditions") or ()
+        if (condition["status"] == "True") == (condition["type"] in BAD_WHEN_TRUE)
+        and condition.get("reason") in REASONS
+    ]
+    if phase(obj) in TERMINAL and status(obj).get("reason") in REASONS:
+        found.append(status(obj)["reason"])
+    return found
+
+
+def _registries(world: Any, family: list[Json]) -> Iterable[Any]:
+    yield from (p.registry for p in world.controllers if p.leads and not p.component.dead)
+    for obj in family:
+        registry = world.listener_program.registries.get(meta(obj)["name"])
+        if registry is not None:
+            yield registry
+
+
+def _in_metrics(registry: Any, names: set[tuple[str, str]]) -> set[str]:
+    found = set()
+    for family in registry.collect():
+        if family.name == "runnerscale_trouble":
+            for sample in family.samples:
+                place = sample.labels["namespace"], sample.labels["name"]
+                if sample.value > 0 and place in names:
+                    found.add(sample.labels["reason"])
+        elif family.name == "runnerscale_listener_state":
+            found |= {s.labels["reason"] for s in family.samples if s.value > 0}
+    return found & REASONS
+
+
+def _nobody_can_tell(world: Any) -> bool:
+    if any(SILENCING.search(kind) for kind in world.striking):
+        return True
+    if world.api is None or world.api_component.dead or world.api_component.paused:
+        return True
+    working = (p for p in world.controllers if p.leads)
+    return not any(not p.component.dead and not p.component.paused for p in working)
