@@ -73,7 +73,7 @@ def entries(seen: Snapshot) -> list[LeftBehind]:
     text = seen.annotation(keys.LEFT_BEHIND)
     try:
         return msgspec.json.decode(text, type=list[LeftBehind]) if text else []
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return []
 
 
