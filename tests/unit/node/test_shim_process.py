@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 
 from runnerscale.core.clock import SystemClock
-from runnerscale.node import attempt_files, process_identity, shim_process, system_processes
+from runnerscale.node import (
+    attempt_files,
+    process_identity,
+    shim,
+    shim_process,
+    system_processes,
+)
 from runnerscale.node.attempt_files import AttemptFolder, ClaimedRecord, ExitRecord, write_record
 from runnerscale.node.config import NodeConfig
 from runnerscale.node.processes import PodRef, ProcessSpec, StartFailed
+from runnerscale.node.shim_logs import LogFile
 from runnerscale.node.shim_process import ShimProcess
 from runnerscale.node.system_processes import SystemProcesses
 
@@ -127,3 +134,27 @@ def test_a_pod_folder_goes_when_there_is_no_room_for_another_name(
     )
     folder.remove("uid")
     assert not folder.pod("uid").exists()
+
+
+def test_a_log_that_cannot_be_put_aside_does_not_end_its_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = LogFile(str(tmp_path), 100)
+    log.write("stdout", b"x" * 90 + b"\n")
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", full)
+        log.write("stdout", b"lost\n")
+    log.write("stdout", b"there again\n")
+    assert (tmp_path / "log").read_bytes().endswith(b"there again\n")
+    assert (tmp_path / "log.1").exists()
+
+
+def test_room_for_the_exit_status_is_taken_before_the_start(tmp_path: Path) -> None:
+    shim.reserve(str(tmp_path))
+    assert (tmp_path / "exit.new").stat().st_size == shim.RESERVED_BYTES
+    shim.write_record(str(tmp_path), "exit", {"code": 3})
+    assert (tmp_path / "exit.json").read_bytes() == b'{"code": 3}'
