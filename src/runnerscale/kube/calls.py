@@ -68,17 +68,19 @@ class Calls:
         *,
         query: Mapping[str, str] = NO_HEADERS,
         body: bytes | None = None,
-        content_type: str = "application/json",
+        media_type: str = "application/json",
         timeout_s: float | None = None,
     ) -> bytes:
-        """The body of the answer with a 2xx code."""
+        """The body of the answer with a 2xx code. `media_type`: of what is sent; of the answer,
+        where nothing is sent.
+        """
         deadline = self.deadline(timeout_s)
         last: KubeError | None = None
         try:
             async with deadline.timeout():
                 for attempt in range(TRIES_MAX):
                     try:
-                        return await self._try(method, path, query, body, content_type)
+                        return await self._try(method, path, query, body, media_type)
                     except KubeError as error:
                         last = error
                         wait_s = self._wait_s(method, error, attempt)
@@ -96,15 +98,15 @@ class Calls:
         path: str,
         query: Mapping[str, str],
         body: bytes | None,
-        content_type: str,
+        media_type: str,
     ) -> bytes:
         used = await self._credentials.authorization()
-        answer = await self._send(method, path, query, body, content_type, used)
+        answer = await self._send(method, path, query, body, media_type, used)
         if answer.status == 401:
             # Had no effect. The token may have been exchanged since it was read: once more.
             self._credentials.reject(used)
             used = await self._credentials.authorization()
-            answer = await self._send(method, path, query, body, content_type, used)
+            answer = await self._send(method, path, query, body, media_type, used)
         if 200 <= answer.status < 300:
             return answer.body
         raise error_from(answer.status, answer.body, answer.headers, method=method, path=path)
@@ -115,12 +117,11 @@ class Calls:
         path: str,
         query: Mapping[str, str],
         body: bytes | None,
-        content_type: str,
+        media_type: str,
         authorization: SecretText | None,
     ) -> Answer:
         headers = self._request_headers(authorization)
-        if body is not None:
-            headers["Content-Type"] = content_type
+        headers["Accept" if body is None else "Content-Type"] = media_type
         begin_s = self._clock.monotonic_s()
         code = "<error>"
         try:

@@ -216,7 +216,9 @@ class KubeClient:
         items: builtins.list[T] = []
         poisoned: builtins.list[Poisoned] = []
         for _ in range(PAGES_MAX):
-            body = await self._calls.call("GET", path, query=query, timeout_s=deadline.left_s())
+            body = await self._calls.call(
+                "GET", path, query=query, media_type=resource.accept, timeout_s=deadline.left_s()
+            )
             page: Page[T] = decoder.page(body)
             items += page.items
             poisoned += page.poisoned
@@ -263,7 +265,7 @@ class KubeClient:
             _one(resource, namespace, name, subresource),
             query=_dry(dry_run),
             body=msgspec.json.encode(body),
-            content_type=patch_type.value,
+            media_type=patch_type.value,
             timeout_s=timeout_s,
         )
         return self._decoder(resource).object(answer)

@@ -3,8 +3,9 @@
 What follows what: a stream that ends is resumed from the last version seen; a 410 (in the
 stream or as an answer) makes a new list, whose difference to the cache is told as changes, so
 that deletions in the gap are heard of; every restart waits, longer each time, with jitter. An
-object that does not fit its type is kept out and reported, and the stream goes on. Decoding
-is `watch.py`, the cache itself `store.py`, waiting for our own writes `own_writes.py`.
+object that does not fit its type is kept out and reported, and the stream goes on. What a
+stream left out is found by `consistency.py`. Decoding is `watch.py`, the cache itself
+`store.py`, waiting for our own writes `own_writes.py`.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ import structlog
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
+from runnerscale.kube import consistency
 from runnerscale.kube.client import SILENCE_MARGIN_S, WATCH_TIMEOUT_S, Client, Listed
 from runnerscale.kube.errors import BadAnswer, Gone, KubeError
 from runnerscale.kube.metrics import KubeMetrics
@@ -91,6 +93,8 @@ class Informer(Generic[T]):
         self._unreadable = 0
         self._watching: asyncio.Timeout | None = None
         self._where = {"resource": resource.plural, "namespace": namespace or "*"}
+        self._metadata = consistency.metadata_of(resource)
+        self._rhythm = consistency.Rhythm(self.store, clock=clock, random=random)
 
     # --- what others ask ---------------------------------------------------------------
 
@@ -145,6 +149,14 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Follow until cancelled."""
+        comparing = asyncio.get_running_loop().create_task(self._compare_often())
+        try:
+            await self._keep_following()
+        finally:
+            comparing.cancel()
+            await asyncio.wait([comparing])
+
+    async def _keep_following(self) -> None:
         failures = 0
         while True:
             begin_s = self._clock.monotonic_s()
@@ -168,6 +180,36 @@ class Informer(Generic[T]):
                 failures = 0
             await self._clock.sleep(RESTART.delay_s(failures, self._random))
             failures += 1
+
+    async def _compare_often(self) -> None:
+        while True:
+            await self._rhythm.wait()
+            if self.synced and not self.trouble:
+                try:
+                    await self._compare()
+                except KubeError as error:  # the watch tells what is wrong with the server
+                    log.debug("cache not compared", error=str(error), **self._where)
+                except Exception:  # reason: as in the loop above; the next time is soon
+                    log.exception("comparison stumbled", **self._where)
+
+    async def _compare(self) -> None:
+        """List anew if the stream left something out."""
+        done = self.lists_done
+        listed = await self._client.list(
+            self._metadata,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            timeout_s=LIST_TIMEOUT_S,
+        )
+        odd = consistency.oddities(self.store, self.poisoned, listed)
+        if not odd:
+            return
+        await self._clock.sleep(consistency.ON_ITS_WAY_S)
+        lost = consistency.still(self.store, odd)
+        if lost and self.lists_done == done:  # a list since then had all of them
+            log.warning("the watch left something out, listing again", lost=lost[:5], **self._where)
+            self.relist()
 
     def _doubt(self, error: KubeError) -> None:
         """What cannot be read comes again at the same version: after a few times, go around it."""

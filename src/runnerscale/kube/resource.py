@@ -7,6 +7,9 @@ from runnerscale.kube.objects import KubeObject
 
 T = TypeVar("T", bound=KubeObject)
 
+WHOLE = "application/json"
+METADATA_ONLY = f"{WHOLE};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{WHOLE}"
+
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
@@ -18,6 +21,7 @@ class Resource(Generic[T]):
     kind: str
     type: type[T]
     namespaced: bool = True
+    accept: str = WHOLE  # the form in which lists are asked for
 
     @property
     def api_version(self) -> str:

@@ -54,6 +54,11 @@ class Sent:
     def json(self) -> Any:
         return json.loads(self.body or b"null")
 
+    @property
+    def is_comparison(self) -> bool:
+        """A list of metadata alone: a cache is compared with what there is."""
+        return "PartialObjectMetadataList" in self.headers.get("Accept", "")
+
 
 def answer(status: int, document: Any = None, **headers: str) -> Answer:
     body = b"" if document is None else json.dumps(document).encode()

@@ -104,6 +104,7 @@ class WatchScript(Scripted):
         return [
             f"watch {sent.query['resourceVersion']}" if sent.method == "WATCH" else "list"
             for sent in self.sent
+            if not sent.is_comparison
         ]
 
 
