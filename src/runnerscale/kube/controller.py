@@ -247,4 +247,6 @@ def _ending(end: PassEnd) -> _Ending:
         return _Ending.UNFINISHED
     if end.failed:
         return _Ending.FAILED
+    if end.stale:
+        return _Ending.CONFLICT
     return _Ending.DONE if end.again_s is None else _Ending.LATER

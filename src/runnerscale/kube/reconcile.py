@@ -24,12 +24,16 @@ class Plan(Generic[A, W]):
     something changes (the periodic level pass comes anyway).
     `failed`: this pass could not do all it should (an answer was missing); the key comes
     back with backoff even though nothing was raised.
+    `stale`: a guarded write met a conflict: somebody wrote in between. The cache hears of it in
+    milliseconds and calls for a pass by itself; until then the key comes back with backoff, since
+    a watch that lags behind would otherwise be asked twenty times a second.
     """
 
     actions: tuple[A, ...] = ()
     again_s: float | None = None
     failed: bool = False
     troubles: tuple[W, ...] = ()
+    stale: bool = False
 
 
 class Reconciler(Protocol[S, A, R, W]):
@@ -43,7 +47,8 @@ class Reconciler(Protocol[S, A, R, W]):
 
     What ends a pass, strongest first: an action or a rule raised (again with backoff; a
     `Conflict` is expected and makes no noise); the plan still had actions after ROUNDS_MAX
-    rounds (again at once); `failed` (again with backoff); `again_s`; nothing (on events).
+    rounds (again at once); `failed` (again with backoff); `stale` (as a `Conflict`); `again_s`;
+    nothing (on events).
     """
 
     def observe(self, key: str) -> S | None:
@@ -84,6 +89,7 @@ class PassEnd:
     unfinished: bool = False
     errors: tuple[Exception, ...] = field(default=())
     troubles: tuple[Any, ...] = field(default=())
+    stale: bool = False
 
 
 class Pass(Generic[S, A, R, W]):
@@ -122,7 +128,9 @@ class Pass(Generic[S, A, R, W]):
             seen = self._seen = reconciler.learn(seen, answers)
             plan = self._plan = reconciler.plan(seen)
         unfinished = bool(plan.actions) and not errors
-        return PassEnd(plan.again_s, plan.failed, unfinished, tuple(errors), plan.troubles)
+        return PassEnd(
+            plan.again_s, plan.failed, unfinished, tuple(errors), plan.troubles, plan.stale
+        )
 
     def report(self) -> None:
         """Hand the last plan's troubles on; nothing if no plan could be made."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from runnerscale.api.labels import EPHEMERAL_RUNNER_SET_FINALIZER, INTEGRITY_HASH
 from runnerscale.api.reasons import Reason, trouble
-from runnerscale.controllers.ephemeral_runner_set.plan import STALE_AGAIN_S, plan
+from runnerscale.controllers.ephemeral_runner_set.plan import plan
 from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     AskGitHub,
     CheckTemplate,
@@ -69,7 +69,7 @@ def test_what_failed_is_not_tried_again_in_the_same_pass() -> None:
 
 
 def test_after_a_conflict_it_looks_again_and_a_set_that_is_gone_wants_nothing() -> None:
-    assert plan(replace(SEEN, stale=True)) == Plan(again_s=STALE_AGAIN_S)
+    assert plan(replace(SEEN, stale=True)) == Plan(stale=True)
     assert plan(replace(SEEN, gone=True)) == Plan()
 
 

@@ -178,6 +178,21 @@ def test_a_conflict_comes_back_soon_and_without_noise(run_virtual: RunVirtual) -
     assert [e for e in logs if e["log_level"] in ("warning", "error")] == []
 
 
+def test_a_cache_that_lags_behind_a_conflict_is_asked_less_and_less_often(
+    run_virtual: RunVirtual,
+) -> None:
+    # Seed 0 of the simulation: the watch was cut, and each 50 ms met a conflict.
+    registry = CollectorRegistry()
+    recorder = Recorder(lambda _: Plan(stale=True))
+    with capture_logs() as logs:
+        play(run_virtual, recorder, "a", seconds=10.0, metrics=KubeMetrics(registry))
+    times = recorder.times("a")
+    assert times[1] <= 0.006
+    assert 8 <= len(times) <= 14
+    assert set(results(registry)) == {"requeue"}
+    assert [e for e in logs if e["log_level"] in ("warning", "error")] == []
+
+
 def test_a_plan_that_never_empties_comes_back_at_once_but_does_not_spin(
     run_virtual: RunVirtual,
 ) -> None:

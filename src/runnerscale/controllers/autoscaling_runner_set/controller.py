@@ -121,7 +121,7 @@ class RunnerSetReconciler:
         """See `plan.py`."""
         made = plan(seen)
         actions = tuple(Bound(seen, action) for action in made.actions)
-        return Plan(actions, made.again_s, made.failed, made.troubles)
+        return Plan(actions, made.again_s, made.failed, made.troubles, made.stale)
 
     def learn(self, seen: Snapshot, answers: Sequence[tuple[Bound, Answer]]) -> Snapshot:
         """See `snapshot.py`; what GitHub said is remembered even if the pass ends early."""

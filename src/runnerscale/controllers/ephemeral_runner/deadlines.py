@@ -99,11 +99,6 @@ UNREGISTERED_GIVEN_UP_AFTER_S = 60.0
 # GitHub away: longer than its long outages; it forgets ephemeral runners itself after a day.
 GITHUB_GIVEN_UP_AFTER_S = 7200.0
 
-# --- our own writes -----------------------------------------------------------------------------
-
-# Somebody wrote in between: the cache hears of it in milliseconds and calls for a new pass by
-# itself; this is for the case that it had heard already.
-CONFLICT_AGAIN_S = 0.05
 # What a sum of seconds loses in rounding is no reason to wake up a microsecond early.
 AGAIN_MIN_S = 0.01
 

@@ -26,7 +26,7 @@ from runnerscale.controllers.ephemeral_runner import (
     status,
 )
 from runnerscale.controllers.ephemeral_runner.actions import Action, SetFinalizers, Step
-from runnerscale.controllers.ephemeral_runner.deadlines import AGAIN_MIN_S, CONFLICT_AGAIN_S
+from runnerscale.controllers.ephemeral_runner.deadlines import AGAIN_MIN_S
 from runnerscale.controllers.ephemeral_runner.snapshot import Snapshot
 from runnerscale.kube.reconcile import Plan
 
@@ -46,7 +46,7 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
     if seen.gone:
         return Plan(troubles=seen.last_words)
     if seen.stale:  # somebody wrote in between: decide again on what is true now
-        return Plan(again_s=CONFLICT_AGAIN_S)
+        return Plan(stale=True)
     if seen.deleting:
         step = cleanup.look(seen)
     elif seen.retired:

@@ -212,7 +212,7 @@ class EphemeralRunnerSetReconciler:
         """See `plan.py`."""
         made = plan(seen)
         actions = tuple(Bound(seen, action) for action in made.actions)
-        return Plan(actions, made.again_s, made.failed, made.troubles)
+        return Plan(actions, made.again_s, made.failed, made.troubles, made.stale)
 
     async def apply(self, bound: Bound) -> Answer:
         """See `apply.py`."""

@@ -25,15 +25,13 @@ from runnerscale.controllers.stages import Stage, as_plan, joined
 from runnerscale.kube.patching import add_finalizers, at_version
 from runnerscale.kube.reconcile import Plan
 
-STALE_AGAIN_S = 0.05  # the cache hears of a write in milliseconds and calls for a pass itself
-
 
 def plan(seen: Snapshot) -> Plan[Action, Trouble]:
     """What to do about a set now, and when to look again."""
     if seen.gone:
         return Plan()
     if seen.stale:
-        return Plan(again_s=STALE_AGAIN_S, troubles=(*seen.failures, *seen.last_words))
+        return Plan(stale=True, troubles=(*seen.failures, *seen.last_words))
     verdict = Verdict()
     if seen.deleting:
         so_far = drain.stage(seen)
