@@ -9,12 +9,21 @@ from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.reasons import Reason, trouble
 from runnerscale.controllers.ephemeral_runner_set import apply
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict
+from runnerscale.controllers.ephemeral_runner_set.learning import learn
+from runnerscale.controllers.ephemeral_runner_set.plan import plan
 from runnerscale.controllers.ephemeral_runner_set.scale_up import BATCH_MAX, creations, stage
-from runnerscale.controllers.ephemeral_runner_set.snapshot import Check, CreateRunner, Template
+from runnerscale.controllers.ephemeral_runner_set.snapshot import (
+    Check,
+    ConfirmView,
+    CreateRunner,
+    Said,
+    Template,
+)
 from runnerscale.core.randomness import seeded
 from runnerscale.kube.controller import Controller
 from runnerscale.kube.errors import Invalid, Unreachable
 from runnerscale.kube.own_writes import OwnWrites
+from runnerscale.kube.reconcile import Plan
 from tests.plan.ephemeral_runner_set.values import IDLE, SEEN
 from tests.plan.ephemeral_runner_set.world import KEY, NS, World
 
@@ -68,6 +77,36 @@ def test_held_places_are_looked_at_again_when_the_first_comes_free() -> None:
     held = replace(WISH, replicas=2, held=1, held_again_s=30.0)
     assert (stage(held, Verdict()).actions, stage(held, Verdict()).again_s) == ((), 30.0)
     assert len(stage(replace(held, replicas=3), Verdict()).actions) == 1
+
+
+def test_before_the_first_runner_the_view_of_the_set_is_confirmed_once() -> None:
+    # A new process, or a standby, may begin with an old view: it would make them all again.
+    fresh = replace(WISH, confirmed=False)
+    assert stage(fresh, Verdict()).actions == (ConfirmView(),)
+    same = learn(fresh, [(ConfirmView(), Said.DONE)])
+    assert len(stage(same, Verdict()).actions) == 2
+    other = learn(fresh, [(ConfirmView(), Said.CONFLICT)])
+    assert plan(other) == Plan(stale=True)
+    assert learn(fresh, [(ConfirmView(), Said.GONE)]).gone
+
+
+async def test_nothing_is_made_while_the_cache_shows_an_older_set_than_there_is() -> None:
+    this = World()
+    this.make(replicas=2)
+    now = this.api.objects[("ephemeralrunnersets", NS, "set")]
+    past = now["metadata"]["resourceVersion"]
+    now["metadata"]["resourceVersion"] = "999999"  # the watch has not told of it yet
+    for _ in range(3):
+        end = await this.one_pass()
+        assert this.names == []
+    assert end.stale
+    now["metadata"]["resourceVersion"] = past
+    await this.settle()
+    assert len(this.names) == 2
+    reads = [read for read in this.api.reads if read[1] == "ephemeralrunnersets"]
+    this.says(3, 1)
+    await this.settle()
+    assert [read for read in this.api.reads if read[1] == "ephemeralrunnersets"] == reads
 
 
 @pytest.mark.behaviour("C1 T137")

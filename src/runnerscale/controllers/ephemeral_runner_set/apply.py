@@ -97,6 +97,8 @@ class Hands:
         match action:
             case snap.PatchSet(body):
                 return await self._patch_set(at, body)
+            case snap.ConfirmView():
+                return await self._confirm_view(at)
             case snap.CreateRunner(name):
                 return await self._create_runner(at, name)
             case snap.AskGitHub():
@@ -131,6 +133,18 @@ class Hands:
             return self._refused(at, error, "write its metadata")
         self._own_writes.answered(at.key, self._sets, at.key, item)
         return Said.DONE
+
+    async def _confirm_view(self, at: Snapshot) -> Answer:
+        namespace, name = at.reference.namespace, at.reference.name
+        try:
+            item = await self._client.get(EPHEMERAL_RUNNER_SETS, namespace, name)
+        except NotFound:
+            return Said.GONE
+        except REFUSALS as error:
+            return self._refused(at, error, "read it")
+        now, then = item.metadata, at.item.metadata
+        same = (now.uid, now.resource_version) == (then.uid, then.resource_version)
+        return Said.DONE if same else Said.CONFLICT
 
     async def _write_status(self, at: Snapshot, body: Mapping[str, Any]) -> Answer:
         namespace, name = at.reference.namespace, at.reference.name

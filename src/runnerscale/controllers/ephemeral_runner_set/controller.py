@@ -164,6 +164,7 @@ class EphemeralRunnerSetReconciler:
             template=remembered.template,
             proxy=_due(remembered.proxy, now_s=now_s),
             had_proxy=roster.proxied > 0,
+            confirmed=remembered.confirmed,
             undecided=self._undecided(remembered, reference.namespace, now_s),
             status_due_s=remembered.status_due_s,
             written=remembered.written,
@@ -224,6 +225,7 @@ class EphemeralRunnerSetReconciler:
         remembered = self._memory.of(known.key, known.reference.uid)
         remembered.template = known.template
         remembered.proxy = known.proxy
+        remembered.confirmed = known.confirmed
         remembered.status_due_s = known.status_due_s
         remembered.written = known.written
         return known

@@ -13,6 +13,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Answer,
     AskGitHub,
     CheckTemplate,
+    ConfirmView,
     CreateRunner,
     Data,
     DeleteProxySecret,
@@ -47,6 +48,11 @@ def _one(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
     match action:
         case PatchSet():
             return _set_patched(seen, action, answer)
+        case ConfirmView():
+            if isinstance(answer, Refused):
+                return _failed(seen, action, answer)
+            gone, is_old = answer is Said.GONE, answer is Said.CONFLICT
+            return replace(seen, gone=gone, stale=is_old, confirmed=answer is Said.DONE)
         case CreateRunner():
             return _created(seen, action, answer)
         case AskGitHub(uid=uid):

@@ -48,6 +48,7 @@ class Remembered:
     proxy: Proxy = field(default_factory=Proxy)
     undecided: dict[str, float] = field(default_factory=dict)  # names, and since when
     disturbed_s: deque[float] = field(default_factory=lambda: deque(maxlen=DISTURBED_MAX))
+    confirmed: bool = False  # once our view of it was found to be of the present
     status_due_s: float = 0.0
     written: Written | None = None
     doubt: Doubt = field(default_factory=Doubt)

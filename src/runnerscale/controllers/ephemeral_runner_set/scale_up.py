@@ -2,14 +2,22 @@
 
 As many as are missing, a batch at a time: between two batches the wish is read again, and a
 pass that lags behind its own creations is never started (that is the runtime's promise). What
-may be made at all is the failure policy's and the template check's word.
+others made before this process began, a cache may not show yet (a standby's watch that lags, an
+API server that is behind): a creation carries no version, so before the first one the set is
+read from the API server itself, once; its version changes with every runner. What may be made
+at all is the failure policy's and the template check's word.
 
 Pure. Contract: resources-and-controllers 4.3.1; fixes W14, W15 and W30.
 """
 
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict
-from runnerscale.controllers.ephemeral_runner_set.snapshot import Action, CreateRunner, Snapshot
+from runnerscale.controllers.ephemeral_runner_set.snapshot import (
+    Action,
+    ConfirmView,
+    CreateRunner,
+    Snapshot,
+)
 from runnerscale.controllers.ephemeral_runner_set.template_check import may_use
 from runnerscale.controllers.ephemeral_runner_set.wanted import missing
 from runnerscale.controllers.stages import Stage
@@ -34,6 +42,8 @@ def stage(seen: Snapshot, verdict: Verdict) -> Stage[Action]:
         return Stage(troubles=troubles, again_s=AT_ONCE_S)
     if seen.failed or not may_use(seen):
         return later
+    if not seen.confirmed:
+        return Stage((ConfirmView(),), troubles, again_s=later.again_s)
     return Stage(creations(seen, number), troubles, again_s=later.again_s)
 
 

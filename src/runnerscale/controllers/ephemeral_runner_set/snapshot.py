@@ -157,6 +157,7 @@ class Snapshot:
     proxy: Proxy = Proxy()
     had_proxy: bool = False  # a runner refers to the Secret
     undecided: tuple[str, ...] = ()  # names of runners that may have been created: no answer
+    confirmed: bool = True  # this process has found its view of the set to be of the present
     doubts: tuple[Trouble, ...] = ()  # jobs that nobody is given
     status_due_s: float = 0.0  # the status is not written again before
     written: "Written | None" = None  # the status as it was written last
@@ -198,6 +199,11 @@ class PatchSet:
     """Metadata of the set; carries the version it was planned on."""
 
     body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmView:
+    """Ask the API server itself whether the set is as the cache shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +290,7 @@ class WriteStatus:
 
 Action = (
     PatchSet
+    | ConfirmView
     | CreateRunner
     | AskGitHub
     | DeleteRunner
