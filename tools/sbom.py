@@ -16,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = {"requirements.lock": "required", "requirements-dev.lock": "excluded"}
+LOCKS = {
+    "requirements.lock": "required",
+    "image/requirements.lock": "required",  # the image has the vault's client besides
+    "requirements-dev.lock": "excluded",
+}
 PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)")
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 LICENCE_CHARS_MAX = 60  # longer is a whole text and no name

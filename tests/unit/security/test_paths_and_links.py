@@ -1,11 +1,13 @@
 """A pod's names and what a job leaves behind lead nowhere outside of its own folder."""
 
+import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runnerscale.core.clock import SystemClock
+from runnerscale.fake_github.demo_runner import fresh_folder, remove_folder
 from runnerscale.node.attempt_files import NodeFolder, PodRef
 from runnerscale.node.config import NodeConfig
 from runnerscale.node.processes import MountRequest, ProcessSpec, StartFailed, VolumeFile
@@ -122,3 +124,34 @@ def test_a_sub_path_through_a_link_does_not_leave_its_volume(
         assert "leads out of volume" in caught.value.message
     assert untouched(precious)
     assert not (precious / "new").exists()
+
+
+@pytest.mark.parametrize("wanted", ["../../etc", "_work", "", "/proc/no-such-place", "a/../../b"])
+def test_a_work_folder_is_new_private_and_where_it_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    first, second = Path(fresh_folder(wanted)), Path(fresh_folder(wanted))
+    assert first.parent == second.parent == tmp_path
+    assert first != second  # nobody can put something there before
+    assert stat.S_IMODE(first.stat().st_mode) == 0o700
+
+
+def test_an_absolute_work_folder_gets_a_folder_of_its_own_in_it(tmp_path: Path) -> None:
+    made = Path(fresh_folder(str(tmp_path / "work")))
+    assert made.parent == tmp_path / "work"
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+
+
+def test_removing_a_work_folder_follows_no_link_that_its_job_left(
+    tmp_path: Path, precious: Path
+) -> None:
+    folder = Path(fresh_folder(str(tmp_path)))
+    (folder / "link").symlink_to(precious)
+    (folder / "deep").mkdir()
+    (folder / "deep" / "link").symlink_to(precious / "thesis")
+    (folder / "deep" / "loop").symlink_to(folder)
+    remove_folder(str(folder))
+    assert not folder.exists()
+    assert untouched(precious)
