@@ -202,6 +202,7 @@ class Plant:
         self.config_url = f"{self.control_url}/demo-org/demo"
         self.api_relay = api_relay
         self.set_spec: Json = {}
+        self.runner_env: dict[str, str] = {}
         self.more_objects: list[tuple[Any, str, Json]] = []
         self.clock = SystemClock()
         data = folder / "api"
@@ -336,6 +337,8 @@ class Plant:
         wanted = runner_set(NAMESPACE, SET, config_url=self.config_url, min_runners=0,
                             max_runners=4, version=COMPATIBLE_VERSION, grace_s=5)  # fmt: skip
         wanted.body["spec"].update(self.set_spec)
+        [runner] = wanted.body["spec"]["template"]["spec"]["containers"]
+        runner["env"] = [{"name": n, "value": v} for n, v in self.runner_env.items()]
         objects = [(m.resource, m.namespace, m.body) for m in manifests]
         objects += self.more_objects
         objects.append((wanted.resource, wanted.namespace, wanted.body))

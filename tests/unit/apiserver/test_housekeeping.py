@@ -47,6 +47,20 @@ async def test_the_ca_is_in_every_namespace() -> None:
         assert reply["data"] == {"ca.crt": "PEM"}
 
 
+async def test_a_new_ca_is_in_every_namespace_after_a_restart() -> None:
+    store = MemoryStore()
+    async with serving(store=store, root_ca="OLD") as api:
+        await api.create("/api/v1/namespaces", {"metadata": {"name": "other"}})
+    async with serving(store=store, root_ca="NEW"):
+
+        def renewed() -> bool:
+            maps = store.table("configmaps").list(everywhere=True)
+            found = [m.object()["data"] for m in maps if m.name == "kube-root-ca.crt"]
+            return len(found) >= 2 and all(data == {"ca.crt": "NEW"} for data in found)
+
+        await eventually(renewed)
+
+
 async def test_a_chain_of_owners_is_collected_to_its_end(api: Api) -> None:
     owner = await api.create(CM, config_map("a"))
     for name in ("b", "c"):
