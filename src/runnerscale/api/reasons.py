@@ -440,6 +440,13 @@ class Reason(Entry):
         "Correct username and password in the proxy's Secret, or let the proxy allow the host "
         "that the message names.",
     )
+    CACHE_STALE = (
+        "CacheStale",
+        Severity.WARNING,
+        "The controller does not hear of changes: a list or watch at the API server fails.",
+        "It is asked again, at most every 20 seconds; work goes on with what was heard last.",
+        "See whether the API server answers, and whether the Role allows `list` and `watch`.",
+    )
     DEMAND_DOUBTED = (
         "DemandDoubted",
         Severity.WARNING,

@@ -21,6 +21,7 @@ from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, EphemeralRunnerSet
 from runnerscale.app.api_check import OURS, ApiCheck
+from runnerscale.app.cache_watch import watch_caches
 from runnerscale.app.logs import FORMATS, LEVELS, Style, configure_logging
 from runnerscale.app.probes import SideServer, add_process_metrics, metrics_app, probes_app
 from runnerscale.app.problem import FAILURE, Problem
@@ -319,6 +320,7 @@ class Manager:
                 for informer in self._informers:
                     group.create_task(informer.run(), name=f"informer-{informer.resource.plural}")
                 group.create_task(self.events.run(), name="events")
+                group.create_task(self._watch_caches(), name="caches")
                 for informer in self._informers:
                     await informer.wait_synced()
                 gc.freeze()  # what is cached now stays: no need to look at it again and again
@@ -326,6 +328,12 @@ class Manager:
                 await (self._work() if lease is None else lease.run(self._work))
         finally:
             await self._set_reconciler.close()
+
+    async def _watch_caches(self) -> None:
+        namespace = self._options.namespace
+        await watch_caches(
+            self._informers, namespace=namespace, reporter=self._reporter, clock=self._clock
+        )
 
     async def _work(self) -> None:
         if self.worked:
