@@ -1,10 +1,12 @@
 """Never two controllers at work: what the lease promises, judged by what the store says.
 
 The promise, as far as a lease can give one: whoever writes (Events and the lease itself apart)
-is the holder that the lease in the store names at that moment. Two things are beyond it. A
-process that was stopped and goes on cannot know that time has passed before it has looked:
-what was under way when it was stopped may still be sent in its first moment (`AWAKENING_S`).
-And a request that had reached the server before the holder changed is the holder's of then.
+is the holder that the lease in the store names at that moment. Three things are beyond it. A
+lease that a person deletes is heard of at the next renewal: until then its holder works on
+(`NOTICED_S`, or until another one holds it). A process that was stopped and goes on cannot know
+that time has passed before it has looked: what was under way when it was stopped may still be
+sent in its first moment (`AWAKENING_S`). And a request that had reached the server before the
+holder changed is the holder's of then.
 """
 
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ LEASES = "leases.coordination.k8s.io"
 LEASE = "actions-runner-controller"
 OUTSIDE_THE_WORK = ("events", LEASES)
 AWAKENING_S = 1.0
+NOTICED_S = 3.0  # a renewal is sent every two
 
 
 @dataclass(slots=True)
@@ -24,6 +27,8 @@ class Leadership:
 
     holder: str = ""  # as the lease in the store says
     changes: int = 0
+    deleted_from: str = ""  # who held the lease that was deleted
+    deleted_s: float = 0.0
     awake_s: dict[str, float] = field(default_factory=dict)  # process: when it went on
 
     def hear(self, write: Write, *, agent: str, now_s: float) -> str:
@@ -34,12 +39,21 @@ class Leadership:
             spec = (write.after or {}).get("spec") or {}
             holder = str(spec.get("holderIdentity") or "")
             self.changes += holder != self.holder
+            if write.after is None:
+                self.deleted_from, self.deleted_s = _process(self.holder), now_s
             self.holder = holder
             return ""
         if write.by != CONTROLLER_USER or write.resource in OUTSIDE_THE_WORK:
             return ""
-        if self.holder.rpartition("_")[0] == agent:
+        if _process(self.holder) == agent:
+            return ""
+        if self.deleted_from == agent and (not self.holder or now_s - self.deleted_s <= NOTICED_S):
             return ""
         if now_s - self.awake_s.get(agent, -AWAKENING_S - 1.0) <= AWAKENING_S:
             return ""
         return f"{agent} decided to {write} while {self.holder or 'nobody'} held the lease"
+
+
+def _process(identity: str) -> str:
+    """The process of an identity: a random part is put behind its name."""
+    return identity.rpartition("_")[0]

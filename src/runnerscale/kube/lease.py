@@ -7,6 +7,9 @@ the moment it *sent* its last renewal that went through, which is earlier: when
 wait for the end of it. Work that does not end in that time would make two leaders: then
 `abandon` is called, which must end the process.
 
+A lease that somebody deleted is not made anew by a standby before its holder, seen last, must have
+noticed: it works on until its next renewal fails.
+
 Writes are PUTs with a resourceVersion (the rights of the charts have no `patch` on leases).
 """
 
@@ -70,6 +73,7 @@ class LeaderLease:
         self._document: dict[str, Any] | None = None  # the lease as last read, whole
         self._seen_version = ""
         self._seen_s = 0.0  # when that version was first seen, monotonic
+        self._holder_seen = ""  # of that version
         self._renewed_s = 0.0  # when the last renewal that went through was sent, monotonic
         self._leading = False
 
@@ -176,8 +180,14 @@ class LeaderLease:
     async def _take(self) -> bool:
         """Get the lease if it is free; False: another one holds it."""
         if not await self._read():
-            return await self._create()
+            return not self._may_still_work() and await self._create()
         return self._is_free() and await self._write()
+
+    def _may_still_work(self) -> bool:
+        """The holder of a lease that is gone has perhaps not heard of it."""
+        if self._holder_seen in ("", self._identity):
+            return False
+        return self._clock.monotonic_s() - self._seen_s < self._duration_s
 
     async def _renew(self) -> bool:
         """Keep the lease; False: it is another one's, or gone."""
@@ -197,6 +207,7 @@ class LeaderLease:
         if version != self._seen_version:
             self._seen_version = version
             self._seen_s = self._clock.monotonic_s()
+            self._holder_seen = self.holder
         return True
 
     async def _create(self) -> bool:
@@ -229,6 +240,7 @@ class LeaderLease:
         self._renewed_s = sent_s
         self._seen_version = version
         self._seen_s = self._clock.monotonic_s()
+        self._holder_seen = self._identity
 
     def _is_free(self) -> bool:
         if self.holder in ("", self._identity):  # ours: of a life whose work has ended

@@ -264,6 +264,24 @@ def test_a_lease_that_somebody_deleted_is_competed_for_again(run_virtual: RunVir
     run_virtual(scenario())
 
 
+def test_a_lease_that_somebody_deleted_is_not_taken_by_a_standby_before_its_holder_has_heard(
+    run_virtual: RunVirtual,
+) -> None:
+    # Seed 20 of the simulation: the standby made it anew while the holder was still at work.
+    async def story() -> None:
+        site = Site()
+        site.start("a")
+        await asyncio.sleep(1)
+        site.start("standby")
+        await asyncio.sleep(20)
+        for pause_s in (20.0, 20.3, 20.7, 21.1, 21.6, 20.0):
+            site.server.drop(PATH)
+            await asyncio.sleep(pause_s)  # what `work` asserts: nobody begins beside the other
+            assert len(site.working) == 1
+
+    run_virtual(story())
+
+
 def test_a_longer_lease_of_the_holder_is_respected(run_virtual: RunVirtual) -> None:
     async def scenario() -> float:
         site = Site()
