@@ -5,13 +5,13 @@
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runnerscale.core.randomness import Random, seeded
 
 FAULTS_UNTIL_S = 300.0
 JOBS_MAX = 12
-FAULTS_MIN, FAULTS_MAX = 3, 10
+FAULTS_MIN, FAULTS_MAX = 5, 10
 
 # Two controllers with a lease: a renewal every two seconds of each, so these are short.
 LEASE_RATE = 0.25
@@ -24,6 +24,7 @@ LEASE_MARKS = ("leader-", "lease-", "both-")  # kinds that strike only there
 HOUR_RATE = 0.06
 HOUR_KINDS = ("github-hour-outage",)
 HOUR_JOBS_MAX = 4
+HOUR_LEASE_RATE = 0.04  # of these, with two controllers
 
 # Jobs that go on until all else has come to rest, so that it is seen what is said of them then.
 LASTING_RATE = 0.35
@@ -92,7 +93,7 @@ class Shape:
 
 
 USUAL = Shape()
-WITH_LEASE = Shape(LEASE_UNTIL_S, LEASE_JOBS_MAX, (2, 5), lease=True)
+WITH_LEASE = Shape(LEASE_UNTIL_S, LEASE_JOBS_MAX, (3, 6), lease=True)
 WITH_HOUR = Shape(200.0, HOUR_JOBS_MAX, (2, 4), hour=True)
 
 
@@ -131,7 +132,9 @@ def _shape(random: Random) -> Shape:
     place = random.random()
     if place < LEASE_RATE:
         return WITH_LEASE
-    return WITH_HOUR if place < LEASE_RATE + HOUR_RATE else USUAL
+    if place >= LEASE_RATE + HOUR_RATE:
+        return USUAL
+    return replace(WITH_HOUR, lease=random.random() < HOUR_LEASE_RATE)
 
 
 def _faults(random: Random, shape: Shape, kinds: tuple[str, ...]) -> list[PlannedFault]:

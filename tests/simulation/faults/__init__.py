@@ -9,6 +9,7 @@ from tests.simulation.faults import (
     deaths,
     github,
     github_acts,
+    github_answers,
     lease,
     network,
     nodes,
@@ -29,6 +30,7 @@ _ANYWHERE: dict[str, Fault] = {
     **nodes.FAULTS,
     **people.FAULTS,
     **github.FAULTS,
+    **github_answers.FAULTS,
     **github_acts.FAULTS,
 }
 FAULTS: dict[str, Fault] = {**_ANYWHERE, **lease.FAULTS, **github.APART}

@@ -8,7 +8,7 @@ from runnerscale.fake_github.model import Job, JobState, Result, Runner, ScaleSe
 from runnerscale.fake_github.scale_sets import delete
 from runnerscale.fake_github.twists import BEFORE, FOREIGN_SCALE_SET, Spoilt
 from tests.simulation.faults.fault import Fault, victim
-from tests.simulation.faults.people import encoded, template_changed
+from tests.simulation.faults.people import encoded, runner_wanted, template_changed
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
@@ -54,21 +54,26 @@ async def runner_version_refused(world: World, fault: PlannedFault) -> bool:
     """GitHub refuses the runner's version (exit code 7), until somebody takes a newer image."""
     before = world.runner_program.refused
     world.runner_program.too_old = True
+
+    def struck() -> list[int]:
+        return [1] if world.runner_program.refused > before else []
+
+    felt = await victim(world, struck, 0.0, with_work=True)
     await world.clock.sleep(fault.seconds)
     world.runner_program.too_old = False
     await template_changed(world, fault)
-    return world.runner_program.refused > before
+    return felt is not None
 
 
 def _waiting(world: World) -> list[Runner]:
     found = world.github.state.runners.values()
-    return [
-        r for r in found if r.session_id and not (r.job_id or r.forgotten or (r.used and r.closed))
-    ]
+    return [r for r in found if r.session_id and not (r.job_id or r.forgotten or r.closed)]
 
 
 async def runner_ghost(world: World, fault: PlannedFault) -> bool:
     """GitHub forgets a waiting runner; its process is not told."""
+    if not _waiting(world):
+        await runner_wanted(world, fault)
     runner = await victim(world, lambda: _waiting(world), fault.draw)
     return runner is not None and bool(world.hub.run(runner_sessions.make_ghost, runner))
 

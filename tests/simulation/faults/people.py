@@ -43,6 +43,15 @@ async def minimum_changed(world: World, fault: PlannedFault) -> bool:
     return True
 
 
+async def runner_wanted(world: World, fault: PlannedFault) -> bool:
+    """Somebody wants a runner to wait for jobs."""
+    scale_set = await _a_set(world, fault.draw)
+    if scale_set is None or scale_set["spec"].get("minRunners", 0) > 0:
+        return False
+    world.edit_spec(scale_set, minRunners=1)
+    return True
+
+
 async def template_changed(world: World, fault: PlannedFault) -> bool:
     """Somebody edits the runners' template."""
     scale_set = await _a_set(world, 0.0)
