@@ -24,6 +24,12 @@ from runnerscale.kube.errors import KubeError
 from tests.system.plant import BINARY, Part, Room, one_sentence, until
 
 WRITERS = 6
+KUBECONFIG = """\
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+"""
 
 
 @dataclass
@@ -166,15 +172,24 @@ async def test_a_damaged_database_is_said_and_a_lost_end_of_the_journal_is_left_
 
 
 async def test_a_taken_port_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    folder = str(tmp_path)
+    node = ["--kubeconfig", str(kubeconfig), "--token-file", f"{folder}/token"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        data, log = str(tmp_path / "data"), tmp_path / "log"
-        api = Part("api", [BINARY, "api-server", "--data", data, "--port", port], log / "api")
-        github = Part("github", [BINARY, "fake-github", "--port", port], log / "github")
-        for part in (api, github):
+        parts = [
+            Part(words[0], [BINARY, *words, "--port", port], tmp_path / "logs" / words[0])
+            for words in (
+                ["api-server", "--data", f"{folder}/api"],
+                ["fake-github"],
+                ["node", "--data", f"{folder}/node", *node],
+            )
+        ]
+        for part in parts:
             part.start()
-        for part in (api, github):
-            assert await part.ended() == 1
+        for part in parts:
+            assert await part.ended() == 1, part.said()
             said = one_sentence(part.said())
             assert port in said
             assert "in use" in said
