@@ -90,7 +90,7 @@ def _add(context: ssl.SSLContext, pem: str) -> None:
         try:
             context.load_verify_locations(cadata=block)
             added += 1
-        except (ssl.SSLError, ValueError) as error:
+        except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
             why = str(error)
     if not added:
         raise InvalidCertificate(

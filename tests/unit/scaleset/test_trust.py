@@ -16,7 +16,13 @@ ROOT = trustme.CA().cert_pem.bytes().decode()
 
 @pytest.mark.behaviour("C2 T176")
 @pytest.mark.parametrize(
-    "pem", ["garbage", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"]
+    "pem",
+    [
+        "garbage",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
+        # A tenant's config map: it ended every pass over his runner set as an unexpected error.
+        "-----BEGIN CERTIFICATE-----\nAAé=\n-----END CERTIFICATE-----",
+    ],
 )
 def test_a_root_certificate_that_is_none_is_told_before_any_call(pem: str) -> None:
     for attempt in (

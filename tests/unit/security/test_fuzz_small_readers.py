@@ -218,7 +218,9 @@ PARSERS: dict[str, Parser] = {
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----\n",),
     ),
     "extra certificates": Parser(
-        on_text(trust.check_root_ca), (InvalidCertificate,), (PEM, PEM * 3)
+        on_text(trust.check_root_ca),
+        (InvalidCertificate,),
+        (PEM, PEM * 3, PEM.replace("MIIB", "é")),
     ),
     "token of an app": Parser(
         on_text(lambda t: check_app_jwt(t, Options(), now_s=NOW_S)), (Refused,), (JWT,)
