@@ -22,6 +22,8 @@ async def test_everything_goes_and_is_looked_at_again_every_second() -> None:
     delete(world)
     end = await world.settle()
     assert end.again_s == 1.0  # the pod has its grace period
+    world.clock.advance(16)
+    assert (await world.settle()).again_s == 10.0  # its node is away: its cache tells of its end
     assert world.listener is not None
     parts = (world.role_binding, world.role, world.config, world.proxy, world.service_account)
     assert parts == (None, None, None, None, None)

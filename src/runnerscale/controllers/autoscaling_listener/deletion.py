@@ -18,11 +18,16 @@ from runnerscale.controllers.autoscaling_listener.snapshot import (
     Snapshot,
 )
 from runnerscale.controllers.stages import Stage
+from runnerscale.core.clock import parse_time
 from runnerscale.kube.builtin import Pod
 from runnerscale.kube.objects import KubeObject, is_deleting
 from runnerscale.kube.patching import drop_finalizers, has_finalizer, is_controlled_by
 
 AGAIN_S = 1.0
+# A pod may stay for long (its node is away), and its cache tells of its end: what is in no cache
+# is not read every second all the while.
+SOON_S = 15.0
+LATER_AGAIN_S = 10.0
 
 
 def stage(seen: Snapshot) -> Stage[Action]:
@@ -48,7 +53,10 @@ def stage(seen: Snapshot) -> Stage[Action]:
     pod = seen.pod
     held = pod_life.going(seen, pod).troubles if pod is not None and is_deleting(pod) else ()
     told = (*refused, *held)
-    return Stage(actions, told, again_s=AGAIN_S, failed=bool(refused), stop=True)
+    stamp = seen.listener.metadata.deletion_timestamp
+    is_late = stamp is not None and seen.now_s - parse_time(stamp) > SOON_S
+    again_s = LATER_AGAIN_S if is_late else AGAIN_S
+    return Stage(actions, told, again_s=again_s, failed=bool(refused), stop=True)
 
 
 def _ours(seen: Snapshot, child: Child) -> bool:
