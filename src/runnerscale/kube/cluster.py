@@ -227,7 +227,7 @@ def tls_context(
         return None
     try:
         context = ssl.create_default_context(cadata=config.ca_pem or None)
-    except (ssl.SSLError, ValueError) as error:
+    except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: not ASCII
         raise ConfigError(
             f"{config.source}: the certificate authority of {config.server} is not usable: {error}"
         ) from error

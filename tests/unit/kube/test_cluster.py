@@ -284,6 +284,7 @@ def test_tls_follows_the_configuration() -> None:
     ("config", "certificate", "complaint"),
     [
         (ClusterConfig("https://x", ca_pem="nonsense", source="f"), None, "certificate authority"),
+        (ClusterConfig("https://x", ca_pem="café", source="f"), None, "certificate authority"),
         (
             ClusterConfig("https://x", ca_pem=CA_PEM, source="f"),
             ClientCertificate(CERT_PEM, SecretText("nonsense")),
