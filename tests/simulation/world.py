@@ -62,6 +62,7 @@ from tests.simulation.writes import Write, Writes
 from tests.unit.node.world import NoNetwork
 
 EPOCH_S = 1_800_000_000.0
+GROUPS = ("Default", "team")  # of runners, at GitHub
 RESTART_S = 2.0  # from the end of a controller to the start of the next
 CLOCKS = ("controller-0", "controller-1", "listeners", "machine")
 SIGNING_KEY = SecretText("k" * 40)
@@ -113,7 +114,10 @@ class World(Kubectl):
         self.network = Network(self.draws())
         self.github_component = Component("github")
         self.github = FakeGitHub(
-            github or Options(session_life_s=20.0, requeue_delays_s=(10.0,) * 50),
+            github
+            or Options(
+                session_life_s=20.0, requeue_delays_s=(10.0,) * 50, runner_groups=GROUPS[1:]
+            ),
             clock=self.clock,
             random=self.draws(),
         )
