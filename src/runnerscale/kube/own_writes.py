@@ -4,8 +4,9 @@ A reconciler notes what it wrote or deleted for a key. While the informers have 
 with that, the controller leaves the key aside, and it is added again the moment they have:
 event-driven, no polling. If they do not within BOUND_S, a relist is asked for, and with the
 list the question is settled either way (an object of ours that is not in it is gone, one that
-we deleted and that is still there was not deleted). A restart forgets all this, and may: it
-begins with a fresh list.
+we deleted and that is still there was not deleted). A list older than the write itself cannot
+tell: one is asked for again, a few times, because a server restored from a backup stays behind
+for good. A restart forgets all this, and may: it begins with a fresh list.
 
 One per controller: keys are the controller's.
 """
@@ -27,6 +28,7 @@ from runnerscale.kube.versions import number_of
 log = structlog.get_logger(__name__)
 
 EARLY_S = 0.001  # alarms ring by rounded clocks
+OLD_LISTS_MAX = 3  # as often as an informer doubts a list, so often do we
 BOUND_S = 10.0  # a watch delivers within milliseconds; a busy API server within a second or two
 
 
@@ -40,6 +42,7 @@ class _Pending:
     since_s: float
     lists_begun: int  # lists begun before this cannot tell
     settled: bool = False
+    old_lists: int = 0  # that began after it, and were older than it all the same
 
 
 @dataclass(slots=True)
@@ -199,11 +202,13 @@ class OwnWrites:
         self._set_alarm(key)
 
     def _listed(self, followed: _Followed) -> None:
-        """A whole list that began after the write has the last word."""
+        """A whole list that began after the write has the last word, if it is not older."""
         informer = followed.informer
         for pending in [item for _, _, item in followed.by_number]:
             if pending.lists_begun < informer.lists_done:
-                self._settle(pending)
+                pending.old_lists += 1  # else it would be settled by its number already
+                if pending.old_lists >= OLD_LISTS_MAX:
+                    self._settle(pending)
         followed.by_number = [entry for entry in followed.by_number if not entry[2].settled]
         heapq.heapify(followed.by_number)
         for waiting in [*followed.others.values()]:

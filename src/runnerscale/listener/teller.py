@@ -23,6 +23,8 @@ from runnerscale.listener.told import Telling
 log = structlog.get_logger(__name__)
 
 CALL_TIMEOUT_S = 15.0
+# The rest of a subtraction is no wait: nobody is in a hurry here, and a loop would spin on it.
+LOOK_MIN_S = 0.01
 
 
 class Teller:
@@ -82,7 +84,7 @@ class Teller:
                 await self._write(step.value)
                 continue
             try:
-                async with asyncio.timeout(step.again_s):
+                async with asyncio.timeout(_long_enough(step.again_s)):
                     await self._wake.wait()
             except TimeoutError:
                 pass
@@ -118,3 +120,7 @@ class Teller:
             )
             return
         self._told = told.written(self._told, value, monotonic_s=self._clock.monotonic_s())
+
+
+def _long_enough(again_s: float | None) -> float | None:
+    return None if again_s is None else max(again_s, LOOK_MIN_S)

@@ -8,9 +8,6 @@ from typing import Any
 
 import async_solipsism
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
@@ -602,122 +599,6 @@ def test_how_long_it_has_been_failing_is_counted_and_ends_without_news(
         return seen
 
     assert run_virtual(scenario()) == [0, 30, 60, 90, 120, 150, 0, 0]
-
-
-# --- by machine ---------------------------------------------------------------------------------
-
-NAMES = st.sampled_from(["a", "b", "c", "d"])
-
-
-class InformerMachine(RuleBasedStateMachine):
-    """After any sequence of changes and faults, healed, the cache equals the server."""
-
-    @initialize()
-    def begin(self) -> None:
-        self.loop = async_solipsism.EventLoop()
-        self.server = MiniServer()
-        self.mirror: dict[str, Widget] = {}  # made from changes alone
-        self.faults: list[Any] = []
-        self.server.before = self._fault
-        self.loop.run_until_complete(self._start())
-
-    async def _start(self) -> None:
-        def by_size(item: Widget) -> list[str]:
-            return [str(item.spec.size if item.spec else 0)]
-
-        self.informer = informer_on(self.server, indexers={"size": by_size})
-        self.informer.on_change(self._mirror)
-        self.task = asyncio.create_task(self.informer.run())
-
-    def _fault(self, _: Sent) -> Any:
-        if not self.faults:
-            return None
-        fault = self.faults.pop()
-        if isinstance(fault, Exception):
-            raise fault
-        return fault
-
-    def _mirror(self, change: Change[Widget]) -> None:
-        assert self.mirror.get(change.key) is change.old
-        if change.new is None:
-            del self.mirror[change.key]
-        else:
-            self.mirror[change.key] = change.new
-
-    def _sleep(self, seconds: float) -> None:
-        self.loop.run_until_complete(asyncio.sleep(seconds))
-
-    @rule(name=NAMES, size=st.integers(0, 3))
-    def put(self, name: str, size: int) -> None:
-        self.server.put(path_of(name), {"spec": {"size": size}})
-
-    @rule(name=NAMES)
-    def poison(self, name: str) -> None:
-        self.server.put(path_of(name), {"spec": {"size": "poison"}})
-
-    @rule(name=NAMES)
-    def drop(self, name: str) -> None:
-        if path_of(name) in self.server.objects:
-            self.server.drop(path_of(name))
-
-    @rule()
-    def cut(self) -> None:
-        self.server.cut_watches()
-
-    @rule()
-    def compact(self) -> None:
-        self.server.compact()
-
-    @rule()
-    def freeze(self) -> None:
-        self.server.frozen = True
-
-    @rule()
-    def relist(self) -> None:
-        async def ask() -> None:
-            self.informer.relist()
-
-        self.loop.run_until_complete(ask())
-
-    @rule(kind=st.sampled_from(["reset", "500", "410", "429"]), count=st.integers(1, 3))
-    def fail(self, kind: str, count: int) -> None:
-        fault = Unreachable("reset") if kind == "reset" else status(int(kind), "Expired")
-        self.faults += [fault] * count
-
-    @rule(seconds=st.sampled_from([0.01, 0.3, 3.0, 40.0]))
-    def wait(self, seconds: float) -> None:
-        self._sleep(seconds)
-
-    @rule()
-    def healed_it_equals_the_server(self) -> None:
-        self.faults.clear()
-        self.server.thaw()
-        self._sleep(1000)
-        for path, document in self.server.objects.items():
-            name = path.rsplit("/", 1)[1]
-            known = self.informer.store.get(f"ns/{name}")
-            if document["spec"]["size"] == "poison":
-                assert f"ns/{name}" in self.informer.poisoned
-                continue
-            assert known is not None
-            assert known.metadata.resource_version == document["metadata"]["resourceVersion"]
-            assert known in self.informer.store.by_index("size", str(document["spec"]["size"]))
-        names = {f"ns/{path.rsplit('/', 1)[1]}" for path in self.server.objects}
-        assert {*self.informer.store.keys()} <= names
-        assert self.mirror == {key: self.informer.store.get(key) for key in self.informer.store}
-        assert self.informer.is_caught_up(str(self.server.version)) or not self.server.history
-
-    def teardown(self) -> None:
-        try:
-            self.healed_it_equals_the_server()
-        finally:
-            self.task.cancel()
-            self.loop.run_until_complete(asyncio.wait([self.task]))
-            self.loop.close()
-
-
-TestInformerMachine = InformerMachine.TestCase
-TestInformerMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
 def test_events_decode_as_they_travel() -> None:

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from runnerscale.core.clock import SystemClock
 from runnerscale.kube.errors import Unreachable
 from runnerscale.kube.own_writes import OwnWrites
-from tests.unit.kube.scripted import WIDGETS, MiniServer, client_on, path_of
+from tests.unit.kube.scripted import WIDGETS, MiniServer, answer, client_on, path_of
 from tests.unit.kube.test_informer import informer_on, running
 
 RunVirtual = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -306,5 +306,34 @@ def test_a_key_parked_twice_is_told_once(run_virtual: RunVirtual) -> None:
             world.server.thaw()
             await asyncio.sleep(0.1)
             assert len(world.heard) == 1
+
+    run_virtual(scenario())
+
+
+def test_a_list_of_the_past_that_began_after_the_write_settles_nothing(
+    run_virtual: RunVirtual,
+) -> None:
+    # Another API server that lags behind answers it: at a version that the cache had reached.
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            past = str(world.server.version)
+            made = world.server.put(path_of("a"), {})
+            world.writes.wrote("key", world.informer, "ns/a", made["metadata"]["resourceVersion"])
+            old = answer(200, {"metadata": {"resourceVersion": past}, "items": []})
+            lists = [old, old]
+            world.server.before = lambda sent: (
+                lists.pop() if lists and sent.method == "GET" else None
+            )
+            for _ in range(2):
+                world.informer.relist()
+                await asyncio.sleep(1)
+                assert not world.writes.is_settled("key")
+            world.informer.relist()
+            await asyncio.sleep(1)
+            assert world.writes.is_settled("key")
+            assert world.informer.store.get("ns/a") is not None
 
     run_virtual(scenario())

@@ -1,14 +1,10 @@
-"""The queue's promises, one by one and by machine."""
+"""The queue's promises, one by one; by machine: `test_work_queue_machine.py`."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import async_solipsism
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from prometheus_client import CollectorRegistry
 
 from runnerscale.core.backoff import Backoff
@@ -209,77 +205,3 @@ def test_metrics_have_the_names_of_client_go(run_virtual: RunVirtual) -> None:
         assert value("workqueue_longest_running_processor_seconds") == 0
 
     run_virtual(scenario())
-
-
-KEYS = st.sampled_from("abcd")
-
-
-class QueueMachine(RuleBasedStateMachine):
-    """Judged by a model that knows only: which keys must still be worked on, and when."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loop = async_solipsism.EventLoop()
-        self.queue = self._in_loop(self._make())
-        self.must: set[str] = set()  # added and no pass has begun since
-        self.running: set[str] = set()
-        self.timers: dict[str, float] = {}
-
-    def _in_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.loop.run_until_complete(work)
-
-    async def _make(self) -> WorkQueue:
-        return queue_of()
-
-    def teardown(self) -> None:
-        async def end() -> None:
-            self.queue.shut_down()
-
-        self._in_loop(end())
-        self.loop.close()
-
-    @rule(key=KEYS, urgent=st.booleans())
-    def add(self, key: str, urgent: bool) -> None:
-        self.queue.add(key, urgent=urgent)
-        self.must.add(key)
-
-    @rule(key=KEYS, seconds=st.integers(1, 20))
-    def add_after(self, key: str, seconds: int) -> None:
-        async def later() -> None:
-            self.queue.add_after(key, seconds)
-
-        self._in_loop(later())
-        at = self.loop.time() + seconds
-        self.timers[key] = min(self.timers.get(key, at), at)
-
-    @rule(seconds=st.integers(1, 10))
-    def wait(self, seconds: int) -> None:
-        self._in_loop(asyncio.sleep(seconds + 0.001))
-        for key, at in [*self.timers.items()]:
-            if at <= self.loop.time():
-                del self.timers[key]
-                self.must.add(key)
-
-    @precondition(lambda self: self.must - self.running)
-    @rule()
-    def get(self) -> None:
-        key = self._in_loop(self.queue.get())
-        assert key in self.must, "a key came out that nobody asked for"
-        assert key not in self.running, "two passes on one key"
-        self.must.discard(key)
-        self.running.add(key)
-
-    @precondition(lambda self: self.running)
-    @rule(data=st.data())
-    def done(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.running)))
-        self.queue.done(key)
-        self.running.discard(key)
-
-    @invariant()
-    def exactly_the_free_keys_are_ready(self) -> None:
-        assert len(self.queue) == len(self.must - self.running)
-
-
-TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
