@@ -12,7 +12,6 @@ from tests.simulation.faults.fault import SETS, Fault, victim
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import GROUPS, World
 
-
 NEXT_VERSION = "0.14.3"
 VERSION_LABEL = "app.kubernetes.io/version"
 GONE_MAX_S = 600.0  # of a set that is deleted: the longest pause of any backoff
