@@ -41,6 +41,7 @@ R = TypeVar("R")
 
 POLL_BOUND_S = 200.0  # the client ends a poll by itself well before; this is the last resort
 OPEN_BOUND_S = 120.0
+ASK_BOUND_S = 30.0
 CLOSE_BOUND_S = 8.0  # with what comes around it: gone within 10 s of a signal
 STOP_HANDLING_S = 15.0  # a message being handled when the signal comes; grace may be 30 s
 EMPTY_POLL_MIN_S = 1.0  # a service that does not hold polls is not asked more often
@@ -109,6 +110,7 @@ class Listener:
         self._situation = Situation(since_s=clock.now_s())
         self._last_success_s: float | None = None
         self._opening = Statistics()  # what the session said when it was opened or renewed
+        self._doubts_backlog = True  # no poll came back empty since
 
     def _wire_jobs(self, kube_client: Client) -> None:
         """What stores jobs that started, tries again what failed, and gives both their order."""
@@ -262,6 +264,7 @@ class Listener:
 
     def _learn(self, session: SessionApi) -> None:
         self._opening = session.opening
+        self._doubts_backlog = True
         self._effects.learn(session.opening)
 
     async def _poll(self, session: SessionApi, cursor: int) -> Message | None:
@@ -279,6 +282,8 @@ class Listener:
         return message
 
     async def _passed_empty(self, session: SessionApi) -> None:
+        if self._doubts_backlog:
+            await self._ask_about_backlog()
         self._effects.want(passed_empty=True)
         await self._claim(session)
 
@@ -286,6 +291,26 @@ class Listener:
         lost = await self._effects.claim(session, max_runners=self._config.bounds.max_runners)
         if lost is not None:
             raise lost
+
+    async def _ask_about_backlog(self) -> None:
+        """Whether the last message was older than what the session said when it was opened.
+
+        What could not be acknowledged comes again to a process that does not know its id, and
+        its number would stay until the next message. The service is asked, once: where it still
+        says what it said at the opening, that is so.
+        """
+        if self._effects.statistics.assigned_jobs != self._opening.assigned_jobs:
+            try:
+                found = await self._unless_stopped(
+                    self._github.get_scale_set(self._config.scale_set_id), bound_s=ASK_BOUND_S
+                )
+            except ScaleSetError as error:
+                log.info("could not ask for the figures", component="listener", error=str(error))
+                return  # with the next empty poll
+            now = found.statistics if found is not None else None
+            if now is not None and now.assigned_jobs == self._opening.assigned_jobs:
+                self._effects.learn(now)
+        self._doubts_backlog = False
 
     async def _take(self, session: SessionApi, message: Message) -> None:
         maximum = self._config.bounds.max_runners

@@ -13,7 +13,7 @@ from runnerscale.core.clock import LoopClock
 from runnerscale.kube import errors
 from runnerscale.kube.resource import Resource
 from runnerscale.scaleset.errors import ScaleSetError
-from runnerscale.scaleset.model import Message, Statistics
+from runnerscale.scaleset.model import Message, RunnerScaleSet, Statistics
 
 EPOCH_S = 1_800_000_000.0
 
@@ -194,6 +194,14 @@ class FakeGitHub:
         self.sessions: deque[FakeSession | ScaleSetError] = deque(sessions)
         self.opened: list[tuple[int, str]] = []
         self.credentials: list[Any] = []
+        self.scale_set: RunnerScaleSet | ScaleSetError | None = None
+        self.asked = 0
+
+    async def get_scale_set(self, scale_set_id: int, **_: Any) -> RunnerScaleSet | None:
+        self.asked += 1
+        if isinstance(self.scale_set, ScaleSetError):
+            raise self.scale_set
+        return self.scale_set
 
     def open_session(self, scale_set_id: int, owner_name: str) -> Any:
         self.opened.append((scale_set_id, owner_name))

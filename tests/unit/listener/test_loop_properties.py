@@ -22,7 +22,13 @@ from runnerscale.core.randomness import seeded
 from runnerscale.kube import errors as kube
 from runnerscale.listener.loop import Listener
 from runnerscale.scaleset import errors
-from runnerscale.scaleset.model import JobEvent, JobEventKind, Message, Statistics
+from runnerscale.scaleset.model import (
+    JobEvent,
+    JobEventKind,
+    Message,
+    RunnerScaleSet,
+    Statistics,
+)
 from tests.properties import examples
 from tests.unit.listener.conftest import config, metrics, value
 from tests.unit.listener.fakes import TinyApi, clock
@@ -220,6 +226,11 @@ class World:
             def open_session(self, scale_set_id: int, owner_name: str) -> Session:
                 return Session(world, life)
 
+            async def get_scale_set(self, scale_set_id: int, **_: Any) -> RunnerScaleSet:
+                await life.alive()
+                now = Statistics(assigned_jobs=world.github.assigned)
+                return RunnerScaleSet(scale_set_id, "set", statistics=now)
+
         return Api()
 
     def start(self) -> None:
@@ -336,8 +347,13 @@ async def play(world: World, steps: list[tuple[Any, ...]], waits: list[float]) -
 
 
 async def heal(world: World) -> None:
-    # What could not be acknowledged comes again with the next session.
-    world.github.faults[:] = [errors.SessionLost("gone")]
+    # What could not be acknowledged comes again with the next session, or process.
+    world.github.faults.clear()
+    if len(world.lives) % 2:
+        world.github.faults.append(errors.SessionLost("gone"))
+    else:
+        await world.kill()
+        world.start()
     world.github.fresh.set()
     world.github.lost_acks.clear()
     world.api_faults.clear()
