@@ -134,10 +134,10 @@ class Room:
         """`script`: shell commands that mount; they run inside, once, as root there."""
         own = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         argv = ["unshare", *own, "--mount", "--propagation", "private"]
-        held = f"set -e\n{script}\necho ready\nexec sleep 1000000"
-        self._holder = subprocess.Popen(
-            [*argv, "sh", "-c", held], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        # It ends with us, however we end: then nobody writes to its standard input any more.
+        held = f"set -e\n{script}\necho ready\nexec cat > /dev/null"
+        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self._holder = subprocess.Popen([*argv, "sh", "-c", held], text=True, **pipes)
         assert self._holder.stdout is not None
         if self._holder.stdout.readline().strip() != "ready":
             assert self._holder.stderr is not None
