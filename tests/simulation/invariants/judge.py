@@ -20,7 +20,11 @@ from tests.simulation.invariants.rule import Rule
 from tests.simulation.invariants.running import BusyRunnersSaySo
 from tests.simulation.invariants.secrecy import NoSecretIsTold
 from tests.simulation.invariants.seen import Seen
-from tests.simulation.invariants.sessions import OneListenerAtATime, OneOpenSession
+from tests.simulation.invariants.sessions import (
+    OneListenerAtATime,
+    OneOpenSession,
+    SessionsAreGivenBack,
+)
 from tests.simulation.invariants.visibility import WhatBlocksIsVisible
 from tests.simulation.writes import Write
 
@@ -32,6 +36,7 @@ RULES: tuple[type[Rule], ...] = (
     NoRunnerBeyondTheMaximum,
     OneOpenSession,
     OneListenerAtATime,
+    SessionsAreGivenBack,
     RunningIsTheListenersWord,
     RunningIsNotTakenBack,
     TerminalPhasesStay,

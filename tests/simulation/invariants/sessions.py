@@ -16,6 +16,23 @@ from tests.simulation.writes import Write
 
 NAME_LABEL = "actions.github.com/scale-set-name"
 NAMESPACE_LABEL = "actions.github.com/scale-set-namespace"
+# Faults that end listeners or have them ended, and do not keep them from GitHub.
+ENDS_IN_ORDER = (
+    "listener-pod-deleted",
+    "listener-evicted",
+    "listener-deleted",
+    "node-drained",
+    "maximum-",
+    "minimum-",
+    "template-",
+    "group-",
+    "url-",
+    "secret-",
+    "set-created-anew",
+    "controller-",
+    "runner-",
+)
+STOPS_WITHIN_S = 45.0  # with a message at hand; the pod's grace is thirty
 
 
 class OneOpenSession(Rule):
@@ -74,3 +91,51 @@ class OneListenerAtATime(Rule):
             if len(pods) > 1 and name not in self._told:
                 self._told.add(name)
                 yield f"for {name} run {', '.join(sorted(pods))}"
+
+
+class SessionsAreGivenBack(Rule):
+    """A listener that ends in order closes its session, if nothing keeps it from that."""
+
+    sentence = "a session is given back"
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__(seen)
+        self._open: dict[tuple[str, str], int] = {}  # owner and scale set: which one, counted
+        self._opened = 0
+        self._opened_before = 0  # as many at the last tick: a successor has the same name
+        self._ended: set[str] = set()  # uids of the pods that were looked at
+        self._kept_s = float("-inf")  # when something last kept listeners from GitHub
+
+    def happened(self, event: dict[str, object]) -> Iterable[str]:
+        """A session that opens or ends."""
+        if event["kind"] == "fault":
+            self._kept_s = self.seen.now_s()
+        elif event["kind"] == "session":
+            which = str(event["owner"]), str(event["scale_set"])
+            if event["state"] == "ended":
+                self._open.pop(which, None)
+            else:
+                self._opened += 1
+                self._open[which] = self._opened
+        return ()
+
+    def tick(self, world: Any) -> Iterable[str]:
+        """Listeners that have ended since."""
+        now_s = self.seen.now_s()
+        if any(not kind.startswith(ENDS_IN_ORDER) for kind in world.striking):
+            self._kept_s = now_s
+        if any(rule.until_s is not None for rule in world.hub.faults.rules.values()):
+            self._kept_s = now_s
+        for process in world.machine.started:
+            pod = process.spec.pod
+            if process.spec.argv[0] != "listener" or process.exit is None:
+                continue
+            if pod.uid in self._ended:
+                continue
+            self._ended.add(pod.uid)
+            if process.exit.code or now_s - self._kept_s < STOPS_WITHIN_S:
+                continue
+            for (owner, scale_set), number in self._open.items():
+                if owner == pod.name and number <= self._opened_before:
+                    yield f"{pod.name} ended in order and left that of {scale_set} open"
+        self._opened_before = self._opened

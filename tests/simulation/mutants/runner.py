@@ -48,12 +48,12 @@ MUTANTS = (
     Mutant(
         name="runner: finalizers go before GitHub has answered",
         kind="finalizer removed early",
-        file=f"{AT}/cleanup.py",
-        old="    if gone and swept and github.settled:\n",
-        new="    if gone and swept:\n",
+        file=f"{AT}/deregistration.py",
+        old="    return Deregistration(False, remove(seen))\n",
+        new="    return Deregistration(True, remove(seen))\n",
         danger="the object goes, and nobody remembers that GitHub still has the runner",
         seen_by="at rest: registration has no runner object",
-        needs=("runner-deleted", "set-created-anew"),
+        needs=("runner-deleted", "runner-killed", "runner-out-of-memory", "set-created-anew"),
     ),
     Mutant(
         name="runner: one word about a job on a stray registration is believed",

@@ -1,0 +1,50 @@
+"""Two invariants that planted defects asked for, shown to fail."""
+
+from types import SimpleNamespace
+
+from runnerscale.fake_github import sessions
+from tests.simulation.invariants import RUNNERS
+from tests.simulation.test_invariants import CONTROLLER, LISTENER, Case, runner_object
+
+
+def test_running_that_is_taken_back_is_a_breach_and_an_end_is_none() -> None:
+    case = Case()
+    case.busy()
+    running, failed = (runner_object("r1", phase=phase) for phase in ("Running", "Failed"))
+    case.write(LISTENER, RUNNERS, "r1", runner_object("r1", phase="Pending"), running)
+    case.write(CONTROLLER, RUNNERS, "r1", running, failed)
+    assert case.breaches() == []
+    case.write(CONTROLLER, RUNNERS, "r1", running, runner_object("r1", phase="Pending"))
+    assert case.breaches() == ["running is not taken back"]
+
+
+def ended(case: Case, code: int) -> None:
+    """A listener with a session ends."""
+    sessions.open_session(case.github, case.at_s, case.scale_set, "a-listener")
+    listener = case.container("a-listener", program="listener")
+    case.tick()
+    listener.exit = SimpleNamespace(code=code)
+
+
+def test_a_session_that_is_left_open_by_a_listener_that_ends_in_order_is_a_breach() -> None:
+    case = Case()
+    ended(case, 0)
+    assert "a session is given back" in case.tick()
+
+
+def test_one_that_was_given_back_or_whose_listener_was_killed_is_none() -> None:
+    case = Case()
+    ended(case, 137)
+    assert "a session is given back" not in case.tick()
+    again = Case()
+    ended(again, 0)
+    assert again.scale_set.session is not None
+    sessions.close_session(again.github, again.at_s, again.scale_set, again.scale_set.session.id)
+    assert "a session is given back" not in again.tick()
+
+
+def test_who_was_kept_from_github_is_excused() -> None:
+    case = Case()
+    ended(case, 0)
+    case.world.striking.append("line-to-github-cut")
+    assert "a session is given back" not in case.tick()
