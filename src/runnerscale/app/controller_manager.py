@@ -7,7 +7,7 @@ With a lease, the caches are filled before it is held, so that a successor start
 import asyncio
 import gc
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,11 @@ from prometheus_client import CollectorRegistry
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
-from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
+from runnerscale.api.autoscaling_runner_set import (
+    AUTOSCALING_RUNNER_SETS,
+    MAX_RUNNERS_UNLIMITED,
+    AutoscalingRunnerSet,
+)
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, EphemeralRunnerSet
 from runnerscale.app.api_check import OURS, ApiCheck
@@ -178,6 +182,7 @@ class Manager:
         workers: int,
         *,
         batch_max: int = BATCH_MAX,
+        keys: Callable[[], Iterable[str]] | None = None,
     ) -> Controller:
         stuck = StuckPasses(
             keys_of, reporter=self._reporter, writer=self._conditions, clock=self._clock
@@ -185,7 +190,7 @@ class Manager:
         controller = Controller(
             name=name,
             reconciler=reconciler,
-            keys=keys_of.store.keys,
+            keys=keys or keys_of.store.keys,
             clock=self._clock,
             random=self._random,
             metrics=self._kube_metrics,
@@ -194,7 +199,6 @@ class Manager:
             batch_max=batch_max,
             ended=stuck.ended,
         )
-        stuck.connect(controller.enqueue_after)
         self._controllers.append(controller)
         return controller
 
@@ -213,7 +217,9 @@ class Manager:
             excluded_labels=self._options.excluded_label_prefixes,
         )
         name, workers = runner_controller.NAME, self._options.runner_workers
-        controller = self._controller(name, reconciler, self._runners, own, workers)
+        controller = self._controller(
+            name, reconciler, self._runners, own, workers, keys=reconciler.keys
+        )
         reconciler.connect(controller.enqueue)
 
     def _wire_sets(self) -> set_controller.EphemeralRunnerSetReconciler:
@@ -230,6 +236,7 @@ class Manager:
             random=self._random,
             build_version=COMPATIBLE_VERSION,
             min_runners=self._min_runners,
+            max_runners=self._max_runners,
         )
         controller = self._controller(
             set_controller.NAME, reconciler, self._sets, own, self._options.set_workers
@@ -237,12 +244,20 @@ class Manager:
         reconciler.connect(controller.enqueue, controller.enqueue_after)
         return reconciler
 
-    def _min_runners(self, item: EphemeralRunnerSet) -> int | None:
+    def _runner_set_of(self, item: EphemeralRunnerSet) -> AutoscalingRunnerSet | None:
         owner = controller_of(item)
         found = owner and self._runner_sets.store.get(f"{item.metadata.namespace}/{owner.name}")
-        if not owner or not found or found.metadata.uid != owner.uid:
-            return None
-        return found.spec.min_runners or 0
+        return found if owner and found and found.metadata.uid == owner.uid else None
+
+    def _min_runners(self, item: EphemeralRunnerSet) -> int | None:
+        found = self._runner_set_of(item)
+        return None if found is None else found.spec.min_runners or 0
+
+    def _max_runners(self, item: EphemeralRunnerSet) -> int | None:
+        found = self._runner_set_of(item)
+        if found is None or found.spec.max_runners is None:
+            return None if found is None else MAX_RUNNERS_UNLIMITED
+        return found.spec.max_runners
 
     def _wire_listeners(self) -> None:
         own = OwnWrites(clock=self._clock)

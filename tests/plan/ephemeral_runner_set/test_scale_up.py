@@ -109,6 +109,40 @@ async def test_nothing_is_made_while_the_cache_shows_an_older_set_than_there_is(
     assert [read for read in this.api.reads if read[1] == "ephemeralrunnersets"] == reads
 
 
+async def test_jobs_of_a_scale_set_that_is_gone_do_not_take_the_places_of_others() -> None:
+    # Seed 4 of the simulation: somebody deleted the scale set at GitHub under a long job. The new
+    # one's numbers do not know of that job, and its runner was taken for the one that was wanted.
+    this = World()
+    this.high = 3
+    this.make(replicas=1)
+    await this.settle()
+    old = this.names[0]
+    this.register(old)
+    this.take_job(old)
+    this.change_set({"spec": {"ephemeralRunnerSpec": {"runnerScaleSetId": 8}}})
+    await this.settle()
+    assert len(this.names) == 2
+    this.says(0, 0)
+    this.register()
+    await this.settle()
+    assert this.names == [old]  # what is surplus goes, and the job stays
+    this.says(5, 1)
+    await this.settle()
+    assert len(this.names) == 5, "the listener's own number is its own affair"
+
+
+async def test_what_runs_beside_the_listeners_number_stays_within_the_maximum() -> None:
+    this = World()
+    this.high = 1
+    this.make(replicas=1)
+    await this.settle()
+    this.register()
+    this.take_job(this.names[0])
+    this.change_set({"spec": {"ephemeralRunnerSpec": {"runnerScaleSetId": 8}}})
+    await this.settle()
+    assert len(this.names) == 1
+
+
 @pytest.mark.behaviour("C1 T137")
 async def test_what_could_not_be_made_is_made_without_a_new_patch() -> None:
     this = World()

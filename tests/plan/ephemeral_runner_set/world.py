@@ -151,6 +151,7 @@ class World:
         self.queued: list[tuple[str, float]] = []
         self.served = served
         self.low: int | None = None  # the runner set's minRunners; None: nobody knows
+        self.high: int | None = None  # likewise its maxRunners
         self.ids = 100
         self.restart()
 
@@ -170,6 +171,7 @@ class World:
             random=seeded(1),
             build_version="0.14.2",
             min_runners=lambda item: self.low,
+            max_runners=lambda item: self.high,
         )
         self.reconciler.connect(
             lambda key, urgent=False: self.queued.append((key, 0.0)),

@@ -95,10 +95,12 @@ class EphemeralRunnerSetReconciler:
         random: Random,
         build_version: str,
         min_runners: Callable[[EphemeralRunnerSet], int | None] = _unknown,
+        max_runners: Callable[[EphemeralRunnerSet], int | None] = _unknown,
     ) -> None:
         """`runners`: with the index "owner"; `own_writes`: the same that the Controller is given.
 
-        `metrics`: None where none are served. `min_runners`: what the set's runner set asks for.
+        `metrics`: None where none are served. `min_runners`, `max_runners`: what the set's runner
+        set asks for.
         """
         self._sets = sets
         self._runners = runners
@@ -106,6 +108,7 @@ class EphemeralRunnerSetReconciler:
         self._metrics = metrics
         self._clock = clock
         self._min_runners = min_runners
+        self._max_runners = max_runners
         self._memory = Memory()
         self._served: dict[str, Served] = {}
         self._fingerprints: dict[str, tuple[EphemeralRunnerSpec, str]] = {}
@@ -151,7 +154,7 @@ class EphemeralRunnerSetReconciler:
             item=item,
             reference=reference,
             fingerprint=spec_hash,
-            replicas=max(0, item.spec.replicas - doubt),
+            replicas=max(0, item.spec.replicas - doubt) + self._beside(item, roster),
             doubts=doubts,
             exact=item.spec.patch_id == 0,
             hold=_hold(item),
@@ -192,6 +195,14 @@ class EphemeralRunnerSetReconciler:
         )
         about = f"{KIND} {key_of(item)}"
         return doubt.jobs, doubted.said(doubt, about=about, waiting=waiting)
+
+    def _beside(self, item: EphemeralRunnerSet, roster: Roster) -> int:
+        """Runners that are wanted beside the listener's number: it counts none of the jobs that
+        still run for a scale set that is gone, so those must not take the places of others.
+        """
+        strays = roster.strays(item.spec.ephemeral_runner_spec.runner_scale_set_id)
+        most = self._max_runners(item) if strays else None
+        return 0 if most is None else max(0, min(strays, most - item.spec.replicas))
 
     def _with_runners(self, seen: Snapshot, roster: Roster, remembered: Remembered) -> Snapshot:
         """The live runners one by one if a stage may decide about one, else as numbers."""

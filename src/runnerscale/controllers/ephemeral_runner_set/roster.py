@@ -130,6 +130,15 @@ class Roster:
                 found.append(view)
         return found
 
+    def strays(self, scale_set_id: int) -> int:
+        """How many have a job of another scale set than the one that is served now."""
+        found = (self.entries[name].item for name in self.stale)
+        return sum(
+            1
+            for item in found
+            if item.spec.runner_scale_set_id != scale_set_id and has_job(item.status)
+        )
+
     def idle_since_before(self, before_s: float) -> int:
         """How many could have taken a job ever since then: online, well, and without one."""
         return sum(
