@@ -7,8 +7,9 @@ as on an object that is going: those become one. What passes by itself is nobody
 lasts is told within a minute, and taken back when it is over, also after a restart.
 """
 
+import asyncio
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -33,15 +34,17 @@ SAID_CHARS_MAX = 300
 EARLY_S = 0.001  # alarms ring by rounded clocks
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Row:
     """What is wrong with one object, and since when (monotonic)."""
 
     failing_s: float | None = None  # without a pass in between that ended well
+    why: Trouble | None = None  # what the last failure was
     told: bool = False  # that passes fail
-    troubles: dict[str, float] = field(default_factory=dict)  # by reason
+    troubles: dict[str, tuple[float, Trouble]] = field(default_factory=dict)  # by reason
     said: str = ""  # the reason of the condition, and when it was written
     said_s: float = 0.0
+    alarm: asyncio.TimerHandle | None = None
 
 
 class StuckPasses:
@@ -62,75 +65,93 @@ class StuckPasses:
         self._writer = writer
         self._clock = clock
         self._rows: dict[str, _Row] = {}
-        self._again: Callable[[str, float], None] = _nobody
 
-    def connect(self, enqueue_after: Callable[[str, float], None]) -> None:
-        """`enqueue_after`: the controller's, for a look when patience ends."""
-        self._again = enqueue_after
-
-    def ended(self, key: str, end: PassEnd) -> None:
+    def ended(self, key: str, end: PassEnd, took_s: float) -> None:
         """A pass on this key has ended so."""
-        if end.errors:
-            self._failed(key, end.errors)
-        else:
-            self._passed(key, end.troubles)
-
-    def _failed(self, key: str, errors: tuple[Exception, ...]) -> None:
-        now_s = self._clock.monotonic_s()
-        row = self._rows.setdefault(key, _Row())
-        if row.failing_s is None:
-            row.failing_s = now_s
-        left_s = row.failing_s + PATIENCE_S - now_s
-        if left_s > EARLY_S:
-            self._again(key, left_s)
-            return
-        row.told = True
-        why = _why(errors, about=f"{self._resource.kind} {key}")
-        self._reporter.report(self._reference(key), _line(key), (why,))
-        self._say(key, row, why)
-
-    def _passed(self, key: str, troubles: Sequence[Trouble]) -> None:
         row = self._rows.get(key)
+        if end.errors:
+            row = row or self._rows.setdefault(key, _Row())
+            if row.failing_s is None:  # what hangs began before it failed
+                row.failing_s = self._clock.monotonic_s() - took_s
+            row.why = _why(end.errors, about=f"{self._resource.kind} {key}")
+            self._look(key, row)
+            return
         if row is not None and row.told:
             self._reporter.forget(self._resource.kind, _line(key))
-        item = self._store.get(key)
-        if item is None or not troubles:
-            self._rows.pop(key, None)
-            row = None
-        if item is None:
+        if end.troubles and self._store.get(key) is not None:
+            row = row or self._rows.setdefault(key, _Row())
+            row.failing_s, row.why, row.told = None, None, False
+            self._note(row, end.troubles)
+            self._look(key, row)
             return
-        lasting = None
-        if troubles:
-            row = self._rows.setdefault(key, _Row())
-            row.failing_s, row.told = None, False
-            lasting = self._lasting(key, row, item, troubles)
-        if row is not None and lasting is not None:
-            self._say(key, row, lasting)
-            return
-        stored = find(item.status.conditions, RECONCILED)
-        if stored is None or stored.status != "False":
-            return
-        if row is None or stored.reason not in row.troubles:  # else: said by an earlier process
-            verdict = Verdict(self._reference(key), RECONCILED, good=True, reason="Recovered")
-            self._writer.say(self._resource, verdict)
+        if row is not None:
+            del self._rows[key]
+            if row.alarm is not None:
+                row.alarm.cancel()
+        self._take_back(key, ())
 
-    def _lasting(
-        self, key: str, row: _Row, item: Any, troubles: Sequence[Trouble]
-    ) -> Trouble | None:
-        """The worst trouble that lasts and that no condition of the object's own speaks of."""
+    def _note(self, row: _Row, troubles: Sequence[Trouble]) -> None:
         now_s = self._clock.monotonic_s()
+        before, row.troubles = row.troubles, {}
+        for each in troubles:
+            since_s = before.get(each.reason, (now_s, each))[0]
+            row.troubles.setdefault(each.reason, (since_s, each))
+
+    def _look(self, key: str, row: _Row) -> None:
+        """Say what has lasted; ring again when the next of it will have."""
+        now_s = self._clock.monotonic_s()
+        if row.failing_s is not None and row.why is not None:
+            left_s = row.failing_s + PATIENCE_S - now_s
+            if left_s > EARLY_S:
+                self._ring_in(key, row, left_s)
+                return
+            row.told = True
+            self._reporter.report(self._reference(key), _line(key), (row.why,))
+            self._say(key, row, row.why)
+            return
+        hidden = self._hidden(key, row)
+        left = {each.reason: since_s + PATIENCE_S - now_s for since_s, each in hidden}
+        waits = [left_s for left_s in left.values() if left_s > EARLY_S]
+        if waits:
+            self._ring_in(key, row, min(waits))
+        lasting = worst(each for _, each in hidden if left[each.reason] <= EARLY_S)
+        if lasting is not None:
+            self._say(key, row, lasting)
+        else:
+            self._take_back(key, left)
+
+    def _hidden(self, key: str, row: _Row) -> list[tuple[float, Trouble]]:
+        """The troubles that no condition of the object's own speaks of."""
+        item = self._store.get(key)
+        if item is None:
+            return []
         known = item.status.conditions or ()
         shown = {each.reason for each in known if each.type != RECONCILED}
         if not known:  # an older CRD drops conditions: reason and message carry the essentials
             shown.add(item.status.reason)
-        hidden = [each for each in troubles if each.reason not in shown]
-        row.troubles = {each.reason: row.troubles.get(each.reason, now_s) for each in hidden}
-        left_s = [row.troubles[each.reason] + PATIENCE_S - now_s for each in hidden]
-        waits = [seconds for seconds in left_s if seconds > EARLY_S]
-        if waits:
-            self._again(key, min(waits))
-        pairs = zip(hidden, left_s, strict=True)
-        return worst(each for each, seconds in pairs if seconds <= EARLY_S)
+        return [
+            (since_s, each) for since_s, each in row.troubles.values() if each.reason not in shown
+        ]
+
+    def _ring_in(self, key: str, row: _Row, seconds: float) -> None:
+        # Not with the next pass: that may hang as long as the last one did.
+        if row.alarm is not None:
+            row.alarm.cancel()
+        row.alarm = asyncio.get_running_loop().call_later(seconds, self._ring, key, row)
+
+    def _ring(self, key: str, row: _Row) -> None:
+        row.alarm = None
+        if self._rows.get(key) is row:
+            self._look(key, row)
+
+    def _take_back(self, key: str, soon: Container[str]) -> None:
+        """All is told by others, or nothing is wrong. `soon`: reasons that are about to be said."""
+        item = self._store.get(key)
+        stored = None if item is None else find(item.status.conditions, RECONCILED)
+        if stored is None or stored.status != "False" or stored.reason in soon:
+            return
+        verdict = Verdict(self._reference(key), RECONCILED, good=True, reason="Recovered")
+        self._writer.say(self._resource, verdict)
 
     def _say(self, key: str, row: _Row, why: Trouble) -> None:
         """Have the condition written, unless it is there; where it is pruned, seldom again."""
@@ -185,7 +206,3 @@ def _place(error: Exception) -> str:
 def _line(key: str) -> str:
     # Not the key itself: a pass that reports and then fails would clear this, and the other way.
     return f"{key} (passes)"
-
-
-def _nobody(_key: str, _seconds: float) -> None:
-    """Before `connect`."""

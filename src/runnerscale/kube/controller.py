@@ -62,11 +62,11 @@ class Controller:
         own_writes: OwnWrites | None = None,
         rounds_max: int = ROUNDS_MAX,
         batch_max: int = BATCH_MAX,
-        ended: Callable[[str, PassEnd], None] | None = None,
+        ended: Callable[[str, PassEnd, float], None] | None = None,
     ) -> None:
         """`keys`: all keys there are, for the level pass. `own_writes`: this controller's own.
 
-        `ended`: is told how each pass ended. Must not block.
+        `ended`: is told how each pass ended, and how many seconds it took. Must not block.
         """
         self.name = name
         self.queue = WorkQueue(name=name, clock=clock, random=random, metrics=metrics)
@@ -164,8 +164,9 @@ class Controller:
                 self._metrics.workers.inc()
             try:
                 end = await self._guarded(key)
-                self._tell(key, end)
-                self._finish(key, end, self._clock.monotonic_s() - begin_s)
+                took_s = self._clock.monotonic_s() - begin_s
+                self._tell(key, end, took_s)
+                self._finish(key, end, took_s)
             finally:
                 if self._metrics is not None:
                     self._metrics.workers.dec()
@@ -191,11 +192,11 @@ class Controller:
             end = replace(end, errors=(*end.errors, error))
         return end
 
-    def _tell(self, key: str, end: PassEnd) -> None:
+    def _tell(self, key: str, end: PassEnd, took_s: float) -> None:
         if self._ended is None:
             return
         try:
-            self._ended(key, end)
+            self._ended(key, end, took_s)
         except Exception:  # reason: whoever listens must not cost the worker
             log.exception("the end of a pass could not be told")
 

@@ -66,7 +66,6 @@ class World:
             random=seeded(1),
             ended=stuck.ended,
         )
-        stuck.connect(self.controller.enqueue_after)
         for reason in Reason:
             self.api.put(resource, "ns", {"metadata": {"name": reason.value}})
 

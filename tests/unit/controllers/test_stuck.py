@@ -36,6 +36,7 @@ class World:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.hangs_s = 0.0
         self.events: list[tuple[str, str, str]] = []
         self.registry = CollectorRegistry()
         clock = LoopClock(1_700_000_000.0)
@@ -52,7 +53,6 @@ class World:
             random=seeded(1),
             ended=stuck.ended,
         )
-        stuck.connect(self.controller.enqueue_after)
         self.put("s", conditions=[OTHERS])
 
     def put(self, name: str, *, conditions: list[Any]) -> None:
@@ -66,10 +66,13 @@ class World:
     def plan(self, seen: Any) -> Plan[Any, Any]:
         if seen.metadata.name == "s" and self.error is not None:
             raise self.error
+        if seen.metadata.name == "s" and self.hangs_s:
+            return Plan((self.hangs_s,))
         return Plan()
 
     async def apply(self, action: Any) -> None:
-        raise AssertionError
+        await asyncio.sleep(action)
+        raise ServerFault(500, "InternalError", "no answer")
 
     def learn(self, seen: Any, answers: Any) -> Any:
         return seen
@@ -199,5 +202,20 @@ def test_an_object_that_goes_takes_it_along(run_virtual: RunVirtual) -> None:
             world.api.drop(EPHEMERAL_RUNNER_SETS, "ns", "s")
             await asyncio.sleep(120)
             assert world.gauge("ReconcileFailed") is None
+
+    run_virtual(scenario())
+
+
+def test_a_call_that_hangs_until_its_deadline_is_told_within_a_minute_of_its_begin(
+    run_virtual: RunVirtual,
+) -> None:
+    world = World()
+    world.hangs_s = 30.0
+
+    async def scenario() -> None:
+        async with world.running():
+            await asyncio.sleep(60)  # the second call has not ended yet
+            assert world.condition() == ("False", "ApiServerRefused")
+            assert world.gauge("ApiServerRefused") == 1
 
     run_virtual(scenario())
