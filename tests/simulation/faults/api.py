@@ -16,6 +16,7 @@ from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
 FOREIGN_CHANCE = 0.4
+ALL_SHARE = 0.25  # of the strikes in which the API server fails
 EDITED = ("ephemeralrunners", "ephemeralrunnersets", "autoscalingrunnersets",
           "autoscalinglisteners", "pods", "secrets", "leases")  # fmt: skip
 DENIAL_CODES = (403, 400, 500)
@@ -37,7 +38,13 @@ def _api_rule(rule: FaultRule) -> Fault:
 
 
 def _failure(failure: ApiFailure, chance: float) -> Fault:
-    return _api_rule(FaultRule(failure=failure, chance=chance))
+    """Some requests fail; in some strikes all."""
+
+    async def fault(world: World, planned: PlannedFault) -> bool:
+        part = 1.0 if planned.draw < ALL_SHARE else chance
+        return await _api_rule(FaultRule(failure=failure, chance=part))(world, planned)
+
+    return fault
 
 
 async def watches_cut(world: World, fault: PlannedFault) -> bool:

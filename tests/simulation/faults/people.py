@@ -10,6 +10,7 @@ from runnerscale.fake_github.model import Job, JobState
 from runnerscale.kube.builtin import SECRETS
 from tests.simulation.faults.fault import SETS, Fault, victim
 from tests.simulation.scenario import PlannedFault
+from tests.simulation.users import cancel_lasting
 from tests.simulation.world import GROUPS, World
 
 NEXT_VERSION = "0.14.3"
@@ -107,6 +108,8 @@ async def set_created_anew(world: World, fault: PlannedFault) -> bool:
     meta = scale_set["metadata"]
     where = (SETS, meta["namespace"], meta["name"])
     world.delete(*where)
+    await world.clock.sleep(min(fault.seconds, 30.0))
+    cancel_lasting(world, set_name=meta["name"])
     until_s = world.clock.monotonic_s() + GONE_MAX_S
     while world.has(*where) and world.clock.monotonic_s() < until_s:
         await world.clock.sleep(1.0)

@@ -3,10 +3,13 @@
 from runnerscale.node.processes import ProcessSpec, StartFailed
 from tests.simulation.faults.fault import RUNNERS, Fault, running, victim
 from tests.simulation.scenario import PlannedFault
+from tests.simulation.users import cancel_lasting
 from tests.simulation.world import World
 
 HOLD = "example.com/hold"
 LISTENERS = "autoscalinglisteners.actions.github.com"
+AT_WORK_SHARE = 0.4  # of the strikes in which runners crash: with their job just begun
+ALL_SHARE = 0.3  # all of them, before they have a job
 
 
 def _runner_killed(reason: str) -> Fault:
@@ -32,6 +35,9 @@ def _deleted_by_somebody(resource: str, mark: str, *, grace_s: int | None = None
         if found is not None:
             meta = found["metadata"]
             world.delete(resource, meta["namespace"], meta["name"], grace_s=grace_s)
+            if resource == RUNNERS:
+                await world.clock.sleep(planned.seconds)
+                cancel_lasting(world, runner=meta["name"])
         return found is not None
 
     return fault
@@ -51,16 +57,24 @@ def _held_by_a_finalizer(resource: str, mark: str) -> Fault:
         await world.clock.sleep(planned.seconds)
         await world.api_up()
         world.let_go(*where, HOLD)
+        if resource == RUNNERS:
+            cancel_lasting(world, runner=meta["name"])
         return True
 
     return fault
 
 
 async def runners_crash(world: World, fault: PlannedFault) -> bool:
-    """Half of the runners end with code 1 before they have a job."""
-    world.runner_program.crash_rate = 0.5
+    """Runners end with code 1: half of them or all before they have a job, or just after."""
+    program = world.runner_program
+    if fault.draw < AT_WORK_SHARE:
+        program.crash_at_work = True
+        await world.clock.sleep(fault.seconds)
+        program.crash_at_work = False
+        return True
+    program.crash_rate = 1.0 if fault.draw < AT_WORK_SHARE + ALL_SHARE else 0.5
     await world.clock.sleep(fault.seconds)
-    world.runner_program.crash_rate = 0.0
+    program.crash_rate = 0.0
     return True
 
 
