@@ -15,6 +15,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Answer,
     AskRunner,
     CheckPod,
+    ConfirmView,
     CreatePod,
     CreateSecret,
     DeleteLeftovers,
@@ -158,7 +159,7 @@ def good(action: Action, version: int, *, busy: bool = False, knows: bool = True
             return Known(7, 3, "online") if knows or busy else Said.ABSENT
         case RemoveRunner():
             return Said.JOB_RUNNING if busy else Said.FORGOTTEN if knows else Said.ABSENT
-        case CreateSecret() | DeleteLeftovers():
+        case CreateSecret() | DeleteLeftovers() | ConfirmView():
             return Done()
         case CreatePod():
             return Done(str(version), uid=f"pod-{version}")
@@ -183,6 +184,7 @@ BAD: dict[type, list[Answer]] = {
         Refused(403, "admission webhook says no"),
         NoAnswer("x"),
     ],
+    ConfirmView: [Said.CONFLICT, Said.ABSENT, NoAnswer("x")],
     CheckPod: [NoAnswer("x"), Found(RUNNING), Found(exited(0))],
     DeletePod: [NoAnswer("x"), Done("9")],
     DeleteSecret: [NoAnswer("x"), Refused(403, "cannot delete resource"), Said.EXISTS],

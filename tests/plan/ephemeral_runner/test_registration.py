@@ -7,6 +7,7 @@ import pytest
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (
     NOTHING,
+    ConfirmView,
     CreateSecret,
     DeleteSecret,
     Done,
@@ -47,6 +48,11 @@ ASK = GenerateJit(REF)
 FIND = FindRunner(REF)
 
 
+def talking_of_a_stray() -> Snapshot:
+    """Somebody of ours has the name."""
+    return seen(NEW, hand=talking(Hand(), stray_id=5))
+
+
 def registered(after_s: float = 0.0) -> Snapshot:
     """Registered just now by this process; Secret and status still to be written."""
     return told(seen(NEW, hand=Hand(), after_s=after_s), ASK, Registered(JIT))
@@ -54,6 +60,28 @@ def registered(after_s: float = 0.0) -> Snapshot:
 
 def test_a_new_runner_is_registered_and_nothing_else() -> None:
     assert plan(seen(NEW, hand=Hand())).actions == (ASK,)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        replace(seen(NEW, hand=Hand()), watching_since_s=NOW_S),  # made before this process began
+        seen(NEW, hand=Hand(), after_s=60.0),  # or long ago
+        replace(talking_of_a_stray(), watching_since_s=NOW_S),
+    ],
+)
+def test_what_a_cache_may_show_late_is_confirmed_before_it_is_registered(behind: Snapshot) -> None:
+    # Seed 94: a new controller read the past, took the registration from a runner that was
+    # online, and made another one of the same name.
+    confirm = ConfirmView(REF, behind.runner.resource_version)
+    assert plan(behind).actions == (confirm,)
+    assert plan(told(behind, confirm, Said.CONFLICT)).stale
+    assert plan(told(behind, confirm, Said.ABSENT)).actions == ()
+    unanswered = plan(told(behind, confirm, NoAnswer("x")))
+    assert unanswered.failed and not unanswered.actions
+    confirmed = told(behind, confirm, Done())
+    assert confirm not in plan(confirmed).actions
+    assert plan(confirmed).actions[0] in (ASK, RemoveRunner(REF, 5))
 
 
 def test_the_secret_and_the_pending_write_follow_together_and_the_pod_waits_for_both() -> None:

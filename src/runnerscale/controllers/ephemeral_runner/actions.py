@@ -73,6 +73,14 @@ class CreatePod:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmView:
+    """Ask the API server itself whether the runner is as the cache shows it."""
+
+    of: Ref
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckPod:
     """Ask the API server itself whether the pod that the cache misses is there."""
 
@@ -131,7 +139,8 @@ class DeleteRunner:
 
 GitHubAction = GenerateJit | FindRunner | AskRunner | RemoveRunner
 KubeAction = (
-    CreateSecret
+    ConfirmView
+    | CreateSecret
     | DeleteSecret
     | CreatePod
     | CheckPod

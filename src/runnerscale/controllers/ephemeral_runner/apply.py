@@ -19,6 +19,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Answer,
     AskRunner,
     CheckPod,
+    ConfirmView,
     CreatePod,
     CreateSecret,
     DeleteLeftovers,
@@ -203,6 +204,8 @@ class Hands:
     async def _write(self, action: KubeAction, item: EphemeralRunner) -> Answer:
         of = action.of
         match action:
+            case ConfirmView(resource_version=version):
+                return await self._confirm_view(of, version)
             case CreateSecret(jit=jit):
                 body = jit_secret(item, jit, excluded_labels=self._excluded_labels)
                 await self._client.create(SECRETS, of.namespace, body, timeout_s=KUBE_TIMEOUT_S)
@@ -227,6 +230,15 @@ class Hands:
             case DeleteRunner():
                 return await self._delete_runner(action)
         assert_never(action)
+
+    async def _confirm_view(self, of: Ref, version: str) -> Answer:
+        item = await self._client.get(
+            EPHEMERAL_RUNNERS, of.namespace, of.name, timeout_s=KUBE_TIMEOUT_S
+        )
+        if item.metadata.uid != of.uid:
+            return Said.ABSENT
+        same = item.metadata.resource_version == version
+        return Done(version) if same else Said.CONFLICT
 
     async def _create_pod(self, item: EphemeralRunner, of: Ref, template_hash: str) -> Answer:
         try:

@@ -4,7 +4,7 @@
 cache calls for a pass. The rules begin in `plan.py`, the calls are in `apply.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS, EphemeralRunner
@@ -76,6 +76,16 @@ class EphemeralRunnerReconciler:
             excluded_labels=tuple(excluded_labels),
         )
 
+    def keys(self) -> Iterable[str]:
+        """For the level pass; it is asked first when this process begins to act."""
+        self._acting_since_s()
+        return self._runners.store.keys()
+
+    def _acting_since_s(self) -> float:
+        if self._watching_since_s is None:
+            self._watching_since_s = self._clock.now_s()
+        return self._watching_since_s
+
     def observe(self, key: str) -> Snapshot | None:
         """From the caches, and what this process remembers."""
         item = self._runners.store.get(key)
@@ -83,8 +93,6 @@ class EphemeralRunnerReconciler:
             return None  # what can no longer be read is kept out, though its last state is known
         uid = item.metadata.uid or ""
         now_s = self._clock.now_s()
-        if self._watching_since_s is None:
-            self._watching_since_s = now_s
         hand = self._memory.of(uid)
         if hand.let_go:
             return None
@@ -95,7 +103,7 @@ class EphemeralRunnerReconciler:
             hand=hand,
             now_s=now_s,
             alive=len(self._runners.store),
-            watching_since_s=self._watching_since_s,
+            watching_since_s=self._acting_since_s(),
         )
         noticed = learning.noticed(seen)
         return seen if noticed is hand else self._kept(replace(seen, hand=noticed))

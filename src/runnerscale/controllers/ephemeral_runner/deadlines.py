@@ -18,6 +18,9 @@ JIT_CONFIG_RENEWED_AFTER_S = 600.0
 NAME_LOOKUP = Backoff(first_s=2.0, cap_s=30.0)
 NAME_TRIES_MAX = 6  # about a minute; then another name is cheaper than waiting
 CLOCK_SKEW_S = 5.0  # between the API server's creation times and this process
+# A runner that was made so lately is registered on the cache's word: no view is so far behind,
+# and a runner's way to its registration takes milliseconds. Any other is read once more.
+FRESH_S = 30.0
 NAME_LAG_S = 30.0  # nobody found this long after a lost call: it had no effect
 # A call to GitHub without a usable answer. An outage of an hour costs each runner some sixty
 # calls, and its end is noticed within a minute.

@@ -17,6 +17,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Answered,
     AskRunner,
     CheckPod,
+    ConfirmView,
     CreatePod,
     CreateSecret,
     DeleteLeftovers,
@@ -108,6 +109,7 @@ def registered(jit: Jit, *, at_s: float) -> Hand:
 def _learn(seen: Snapshot, action: Action, answer: Answer, *, at_s: float) -> Snapshot:
     match action:
         case GenerateJit() | FindRunner() | AskRunner() | RemoveRunner():
+            seen = replace(seen, hand=replace(seen.hand, confirmed=True))
             if isinstance(answer, GitHubFailed):
                 return _github_failed(seen, action, answer, at_s=at_s)
             talk = replace(seen.hand.talk, tries=0, not_before_s=0.0, trouble=None)
@@ -115,6 +117,8 @@ def _learn(seen: Snapshot, action: Action, answer: Answer, *, at_s: float) -> Sn
             return _github_answered(seen, action, answer, at_s=at_s)
         case PatchStatus() | SetFinalizers() | DeleteRunner():
             return _runner_written(seen, action, answer, at_s=at_s)
+        case ConfirmView():
+            return _confirmed(seen, action, answer)
         case _:
             return _child_written(seen, action, answer, at_s=at_s)
 
@@ -202,6 +206,17 @@ def _removed(seen: Snapshot, action: RemoveRunner, said: Said, *, at_s: float) -
 
 
 # --- Kubernetes -------------------------------------------------------------------------------
+
+
+def _confirmed(seen: Snapshot, action: ConfirmView, answer: Answer) -> Snapshot:
+    match answer:
+        case Done():
+            return replace(seen, hand=replace(seen.hand, confirmed=True))
+        case Said.CONFLICT:
+            return replace(seen, stale=True)
+        case Said.ABSENT:
+            return replace(seen, gone=True)
+    return _unanswered(seen, action, answer)
 
 
 def _runner_written(

@@ -98,6 +98,24 @@ def _exited(seen: Snapshot, pod: PodView, exit_: Exit) -> Step:
         return _failed(seen, omen) if seen.had_job else _disturbed(seen, omen)
     words = f" ({exit_.reason})" if exit_.reason not in ("", "Error") else ""
     happened = f"container {exit_.container} ended with exit code {exit_.code}{words}"
+    return _exited_badly(seen, happened)
+
+
+def _exited_badly(seen: Snapshot, happened: str) -> Step:
+    """A runner whose registration goes ends with an error, too, and that is nobody's failure.
+
+    Our own set takes registrations of idle runners away, and may be killed before it has
+    deleted them: the next process must not hold that against the template. A GitHub that does
+    not answer is not waited for: then it is a failure, as it mostly is.
+    """
+    if not seen.had_job and seen.registered_id:
+        known, ask = _still_known(seen)
+        silent = seen.hand.talk.trouble is not None
+        if ask is not None and not silent:
+            return ask
+        if not known and not silent:
+            gone = f"{happened}, and GitHub does not know it any more"
+            return _disturbed(seen, Omen(Reason.REGISTRATION_LOST, gone))
     return _failed(seen, Omen(Reason.RUNNER_FAILED, happened))
 
 

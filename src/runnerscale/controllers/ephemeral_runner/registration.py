@@ -6,6 +6,10 @@ given out only once). In another scale set, or with a job, it is a stranger: the
 gives way, and the set makes one with another name. The id is stored (`status.py`) before the
 pod is made (`pod.py`): a runner without an id never had a pod, and needs no memory to say so.
 
+All that rests on a view of the present. A cache that is behind shows a runner as it was before
+its registration, and the next thing would be to take that away from it: so a runner that is not
+fresh is read once from the API server itself.
+
 Pure. Contract: resources-and-controllers 4.4.1, W34; github-service 2.12.
 """
 
@@ -14,6 +18,7 @@ from dataclasses import replace
 from runnerscale.api.reasons import Reason, trouble
 from runnerscale.controllers.ephemeral_runner.actions import (
     NOTHING,
+    ConfirmView,
     CreateSecret,
     DeleteSecret,
     Ending,
@@ -24,6 +29,8 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Step,
 )
 from runnerscale.controllers.ephemeral_runner.deadlines import (
+    CLOCK_SKEW_S,
+    FRESH_S,
     JIT_CONFIG_RENEWED_AFTER_S,
     NAME_TRIES_MAX,
     TOLD_AFTER_TRIES,
@@ -39,11 +46,21 @@ def look(seen: Snapshot) -> Step:
         return NOTHING
     match where(seen):
         case Where.NOT_MADE:
-            return _waited_for(seen, _register(seen))
+            return _waited_for(seen, _confirm(seen) or _register(seen))
         case Where.LOST | Where.GOING:
             return NOTHING  # nothing will need it any more
         case _:
-            return _waited_for(seen, _find_again(seen))
+            return _waited_for(seen, _confirm(seen) or _find_again(seen))
+
+
+def _confirm(seen: Snapshot) -> Step | None:
+    """Another process may have gone further with it than our cache shows."""
+    runner = seen.runner
+    others = runner.created_s <= seen.watching_since_s + CLOCK_SKEW_S
+    fresh = seen.now_s - runner.created_s < FRESH_S
+    if seen.hand.confirmed or (fresh and not others):
+        return None
+    return Step((ConfirmView(runner.ref, runner.resource_version),))
 
 
 def _register(seen: Snapshot) -> Step:

@@ -107,6 +107,7 @@ class Omen:
 class Hand:
     """What this process remembers of a runner."""
 
+    confirmed: bool = False  # its registration is this process's own business by now
     jit: Jit | None = None  # until Secret and pod exist; GitHub gives it out only once
     issued_s: float | None = None  # when it did
     adopted_id: int = 0  # found by name, for a runner whose status lost the id

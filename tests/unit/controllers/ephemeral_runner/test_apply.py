@@ -9,6 +9,7 @@ from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (
     AskRunner,
     CheckPod,
+    ConfirmView,
     CreatePod,
     CreateSecret,
     DeleteLeftovers,
@@ -187,6 +188,17 @@ def test_only_the_runners_own_secret_is_deleted(run_virtual: Run) -> None:
         bench.api.put_new("secrets", {"metadata": {"name": "runner-1"}})
         assert await bench.apply(DeleteSecret(bench.ref)) is Said.EXISTS
         assert bench.api.names("secrets") == ["runner-1"]
+
+    with_bench(run_virtual, scene)
+
+
+def test_the_server_itself_says_whether_a_view_is_of_the_present(run_virtual: Run) -> None:
+    async def scene(bench: Bench) -> None:
+        runner = bench.api.raw("ephemeralrunners", "runner-1")
+        assert runner is not None
+        version = runner["metadata"]["resourceVersion"]
+        assert isinstance(await bench.apply(ConfirmView(bench.ref, version)), Done)
+        assert await bench.apply(ConfirmView(bench.ref, "1-of-the-past")) is Said.CONFLICT
 
     with_bench(run_virtual, scene)
 

@@ -20,7 +20,9 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 @pytest.mark.behaviour("C1 T140", "C1 T152", "C1 T143")
 def test_a_job_is_run_and_nothing_is_left_within_the_budget(run_virtual: Run) -> None:
     async def scene() -> None:
-        async with World(jobs=[Job()]) as world:
+        async with World() as world:
+            await asyncio.sleep(10)  # nobody else can have begun with what is made from now on
+            world.jobs.append(Job())
             await world.until(lambda: world.status("runner-1").get("runnerId"))
             await world.until(lambda: world.status("runner-1").get("phase") == "Running")
             secret = world.api.raw("secrets", "runner-1")

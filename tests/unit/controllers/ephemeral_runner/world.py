@@ -463,7 +463,7 @@ class World:
         controller = Controller(
             name="ephemeralrunner",
             reconciler=self.reconciler,
-            keys=runners.store.keys,
+            keys=self.reconciler.keys,
             own_writes=own_writes,
             **shared,
         )
