@@ -1,0 +1,98 @@
+"""What is drawn, what can strike, and that it is undone: the faults themselves."""
+
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from runnerscale.core.clock import ManualClock
+from runnerscale.core.randomness import seeded
+from tests.simulation import drive
+from tests.simulation.clocks import SkewedClock
+from tests.simulation.faults import FAULTS, KINDS
+from tests.simulation.leadership import AWAKENING_S, CONTROLLER_USER, LEASE, LEASES, Leadership
+from tests.simulation.loop import SimulationLoop
+from tests.simulation.scenario import (
+    HOUR_KINDS,
+    LEASE_MARKS,
+    RATES,
+    PlannedFault,
+    PlannedSet,
+    Scenario,
+    draw,
+)
+from tests.simulation.world import World
+from tests.simulation.writes import Write
+
+SEEDS = 2_000  # of the ten thousand of a soak
+FIRED_SHARE = 0.9  # of what is drawn
+
+
+def test_each_kind_is_drawn_often_enough_and_with_each_other() -> None:
+    """Over 10,000 seeds: each kind at least 500 times, each pair at least once."""
+    drawn: Counter[str] = Counter()
+    pairs: Counter[tuple[str, ...]] = Counter()
+    for seed in range(SEEDS):
+        kinds = [fault.kind for fault in draw(seed, KINDS).faults]
+        drawn.update(kinds)
+        pairs.update(combinations(sorted(set(kinds)), 2))
+    assert set(drawn) == set(KINDS)
+    assert min(drawn.values()) * 10_000 / SEEDS * FIRED_SHARE > 300  # by chance; 500 in all
+    assert sum(drawn.values()) / len(KINDS) * 10_000 / SEEDS * FIRED_SHARE >= 500
+    assert len(pairs) > 0.97 * len(KINDS) * (len(KINDS) - 1) / 2
+
+
+def test_kinds_that_need_a_lease_are_drawn_only_where_there_is_one() -> None:
+    scenarios = [draw(seed, KINDS) for seed in range(300)]
+    for scenario in scenarios:
+        leading = any(f.kind.startswith(LEASE_MARKS) for f in scenario.faults)
+        assert leading == scenario.lease == (scenario.controllers == 2)
+    assert 50 < sum(s.lease for s in scenarios) < 110
+    assert any(f.kind in HOUR_KINDS for s in scenarios for f in s.faults)
+
+
+def test_rates_name_kinds_that_exist() -> None:
+    assert set(RATES) <= set(KINDS) == set(FAULTS)
+
+
+def test_a_skewed_clock_is_wrong_in_wall_time_only() -> None:
+    true = ManualClock()
+    clock = SkewedClock(true)
+    clock.skew(offset_s=-30.0, drift=0.1)
+    true.advance(10.0)
+    assert clock.now_s() == pytest.approx(true.now_s() - 30.0 + 1.0)
+    assert clock.monotonic_s() == true.monotonic_s()
+    clock.set_right()
+    assert clock.now_s() == true.now_s()
+
+
+def _write(resource: str, name: str, holder: str = "") -> Write:
+    spec = {"spec": {"holderIdentity": holder}}
+    return Write(CONTROLLER_USER, resource, "ns", name, "u", None, spec)
+
+
+def test_whoever_writes_without_the_lease_is_seen() -> None:
+    judge = Leadership()
+    judge.hear(_write(LEASES, LEASE, "controller-1_ab"), agent="controller-1", now_s=0.0)
+    assert judge.hear(_write("pods", "x"), agent="controller-1", now_s=1.0) == ""
+    assert "controller-2" in judge.hear(_write("pods", "x"), agent="controller-2", now_s=1.0)
+    assert judge.hear(_write("events", "x"), agent="controller-2", now_s=1.0) == ""
+    judge.awake_s["controller-2"] = 5.0  # it was stopped and goes on: what was under way is sent
+    assert judge.hear(_write("pods", "x"), agent="controller-2", now_s=5.0) == ""
+    late_s = 5.0 + AWAKENING_S + 0.1
+    assert judge.hear(_write("pods", "x"), agent="controller-2", now_s=late_s) != ""
+
+
+@pytest.mark.parametrize("kind", ["runner-evicted", "clock-wrong", "github-rate-limited"])
+def test_a_fault_strikes_says_so_and_is_undone(kind: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        world = World(1, tmp_path)
+        await world.start()
+        drive._prepare(world, Scenario(1, (PlannedSet("set-0", 1, 3),), ()))
+        await world.clock.sleep(20)
+        assert await FAULTS[kind](world, PlannedFault(0.0, kind, 5.0, 0.3))
+        assert not world.hub.faults.rules
+        assert all(c.now_s() == world.clock.now_s() for c in world.clocks.values())
+
+    SimulationLoop(seeded(1)).run(story())
