@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from runnerscale.controllers.ephemeral_runner_set.doubted import (
     BELIEVED_S,
     IDLE_LONG_S,
+    PROBES,
     Doubt,
     judged,
     said,
@@ -49,6 +52,33 @@ def test_the_first_that_was_real_makes_all_believed_for_a_while() -> None:
     assert soon == doubt
     late = judged(doubt, waiting=13, low=0, idle_long=20, now_s=NOW + BELIEVED_S)
     assert late.jobs == 12
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.integers(0, 60),  # jobs that are said to wait
+            st.integers(0, 40),  # runners that have been idle for long
+            st.floats(0, 4000),  # seconds since the last look
+        ),
+        max_size=12,
+    ),
+    low=st.integers(0, 8),
+)
+@settings(max_examples=100, deadline=None, database=None, derandomize=True)
+def test_whatever_comes_one_runner_stays_for_jobs_that_are_doubted(
+    steps: list[tuple[int, int, float]], low: int
+) -> None:
+    doubt, now_s = Doubt(), NOW
+    for waiting, idle_long, passed_s in steps:
+        now_s += passed_s
+        before = doubt
+        doubt = judged(before, waiting=waiting, low=low, idle_long=idle_long, now_s=now_s)
+        # wanted = replicas - doubted = low + busy + waiting - doubted
+        assert 0 <= doubt.jobs <= max(0, waiting - PROBES)
+        if doubt.jobs > before.jobs:  # nobody is doubted without idle runners to show for it
+            assert idle_long - low > doubt.jobs
+            assert now_s >= before.believed_until_s
 
 
 def online(world: World, *names: str) -> None:
