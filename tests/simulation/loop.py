@@ -5,62 +5,32 @@ draws which one goes on, as a busy machine would; callbacks of the loop itself (
 keep their order, because asyncio relies on it. *Death*: everything that a component started
 carries its name in the context; once the component is dead, none of it ever runs again, not
 even its `finally` blocks. That is what kill -9 is.
+
+One turn of the loop is asyncio's own, written down again: half of a history's time went into
+its general cases (sockets asked one by one, every ready task looked at for every draw).
 """
 
 import asyncio
-import selectors
+import heapq
+from bisect import insort
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextvars import ContextVar
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextvars import Context
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import async_solipsism
-import async_solipsism.selector
 
 from runnerscale.core.randomness import Random
+from tests.simulation.component import COMPONENT, Component
+from tests.simulation.sockets import QuickSelector
+
+__all__ = ["COMPONENT", "Component", "SimulationLoop"]
 
 T = TypeVar("T")
 
 KEPT_MAX = 2048  # then those that are done are let go
-CHOICE_MAX = 48  # so many ready handles are looked at; more are only in line behind them
-
-
-class Component:
-    """A process of the simulated world: what it started shares its fate."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.dead = False
-        self.paused = False
-        self.held: list[Any] = []  # what it would have done while it was paused
-        self.steps = 0
-        self.kill_at_step: int | None = None
-        self.on_kill: list[Callable[[], None]] = []  # cut its network, first of all
-        self.signals: dict[int, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
-        self.kept: list[asyncio.Task[Any]] = []  # so that nothing finalises those of the dead
-
-    def kill(self) -> None:
-        """From now on nothing of it runs. What it had sent is sent; it hears nothing any more."""
-        if self.dead:
-            return
-        self.dead = True
-        for call in self.on_kill:
-            call()
-
-    def pause(self) -> None:
-        """SIGSTOP: it does nothing and hears nothing, but its connections stay."""
-        self.paused = True
-
-    def go_on(self) -> None:
-        """SIGCONT: what it would have done meanwhile happens now."""
-        self.paused = False
-        held, self.held = self.held, []
-        loop: Any = asyncio.get_running_loop()
-        loop._ready.extend(held)
-
-    def __repr__(self) -> str:
-        return f"<{self.name}{' (dead)' if self.dead else ''}>"
+CANCELLED_MAX = 200  # so many cancelled timers may lie about
 
 
 class _Nothing:
@@ -76,54 +46,19 @@ NOTHING = _Nothing()
 # coroutine that is collected runs its `finally` blocks, and the dead do not do such things.
 GRAVEYARD: list[object] = []
 
-COMPONENT: ContextVar[Component | None] = ContextVar("component", default=None)
-
-
-class QuickSelector(async_solipsism.selector.Selector):  # type: ignore[misc]
-    """The same answers, without the mapping views that took a sixth of all time."""
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        """The keys that are ready; else time moves on."""
-        ready = []
-        for key in list(self._fd_to_key.values()):
-            socket, wanted, events = key.fd.socket, key.events, 0
-            if wanted & selectors.EVENT_READ and socket.read_ready():
-                events |= selectors.EVENT_READ
-            if wanted & selectors.EVENT_WRITE and socket.write_ready():
-                events |= selectors.EVENT_WRITE
-            owner = _owner(key.data) if events else None
-            if owner is not None and owner.dead:
-                self.unregister(key.fd)  # a connection that was being made when its owner died
-                socket.close()
-            elif events and not (owner is not None and owner.paused):
-                ready.append((key, events))
-        if not ready:
-            if timeout is None or timeout >= asyncio.base_events.MAXIMUM_SELECT_TIMEOUT:
-                raise async_solipsism.SleepForeverError("nothing will ever happen any more")
-            if timeout > 0:  # at least a tick: time that rounds to nothing would stand still
-                self.clock.advance(max(timeout, self.clock.resolution))
-        return ready
-
-
-def _owner(handles: tuple[Any, Any]) -> Component | None:
-    """Whose socket it is, as far as it belongs to a component."""
-    for handle in handles:
-        if handle is not None:
-            component = handle._context.get(COMPONENT)
-            if component is not None:
-                return component
-    return None
-
 
 class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
     """One loop, one seed, one history."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
-        self._selector.__class__ = QuickSelector
+        self._selector = QuickSelector(self._selector.clock)
+        self._virtual = self._selector.clock
         # A timer is due when its time has come, not a tick before: who waits for the rest of a
         # wait, smaller than a tick, would be woken again and again while time stands still.
         self._clock_resolution = 1e-9
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers_made = 0
         self.born: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
         self.tasks_made = 0
         self.complaints: list[dict[str, Any]] = []  # exceptions that nobody took
@@ -166,20 +101,103 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         component = COMPONENT.get()
         return component is not None and component.signals.pop(sig, None) is not None
 
+    # -- one turn, as in asyncio ---------------------------------------------------------------
 
-class _Ready(deque[Any]):
-    """The handles that are ready. `popleft` is a draw among those whose order is free."""
+    def time(self) -> float:
+        """Virtual seconds since the beginning."""
+        now_s: float = self._virtual._ticks * self._virtual._resolution
+        return now_s
+
+    def call_soon(
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """In one of the next turns."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """When the time has come; of the same time, in the order of asking."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        self._timers_made += 1
+        heapq.heappush(self._timers, (when, self._timers_made, timer))
+        return timer
+
+    def _run_once(self) -> None:
+        timers, ready = self._timers, self._ready
+        if self._timer_cancelled_count > max(CANCELLED_MAX, len(timers) // 2):
+            timers[:] = [each for each in timers if not each[2]._cancelled]  # type: ignore[attr-defined]
+            heapq.heapify(timers)
+            self._timer_cancelled_count = 0
+        while timers and timers[0][2]._cancelled:  # type: ignore[attr-defined]
+            heapq.heappop(timers)
+            self._timer_cancelled_count -= 1
+        timeout: float | None = None
+        if ready or self._stopping:
+            timeout = 0.0
+        elif timers:
+            timeout = max(0.0, timers[0][0] - self.time())
+        self._process_events(self._selector.select(timeout))
+        due_s = self.time() + self._clock_resolution
+        while timers and timers[0][0] < due_s:
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+
+class _Ready:
+    """The handles that are ready. `popleft` is a draw among those whose order is free.
+
+    Candidates: the first handle that is no task, and all tasks in the order of their age, so that
+    the draw does not depend on the order in which a set was walked.
+    """
 
     def __init__(self, random: Random, born: WeakKeyDictionary[asyncio.Task[Any], int]) -> None:
-        super().__init__()
         self._random = random
         self._born = born
+        self._tasks: list[tuple[int, int, Any]] = []  # age, place in line, handle
+        self._others: deque[Any] = deque()
+        self._places = 0
+
+    def append(self, handle: Any) -> None:
+        """One more."""
+        owner = getattr(handle._callback, "__self__", None)
+        if isinstance(owner, asyncio.Task):
+            self._places += 1
+            insort(self._tasks, (self._born.get(owner, 0), self._places, handle))
+        else:
+            self._others.append(handle)
+
+    def extend(self, handles: Iterable[Any]) -> None:
+        """Some more."""
+        for handle in handles:
+            self.append(handle)
+
+    def clear(self) -> None:
+        """None any more."""
+        self._tasks.clear()
+        self._others.clear()
+
+    def __len__(self) -> int:
+        return len(self._tasks) + len(self._others)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([*self._others, *(task[2] for task in self._tasks)])
 
     def popleft(self) -> Any:
         """The next handle; cancelled if it belongs to the dead, so that the loop drops it."""
-        place = self._drawn() if len(self) > 1 else 0
-        handle = self[place]
-        del self[place]
+        tasks, others = self._tasks, self._others
+        first = 1 if others else 0
+        count = len(tasks) + first
+        place = int(self._random.random() * count) if count > 1 else 0
+        handle = others.popleft() if place < first else tasks.pop(place - first)[2]
         component = handle._context.get(COMPONENT)
         if component is None:
             return handle
@@ -188,27 +206,6 @@ class _Ready(deque[Any]):
             return NOTHING
         self._count_step(handle, component)
         return handle
-
-    def _drawn(self) -> int:
-        """The place of the handle that goes next.
-
-        Candidates: the first handle that is no task, and all tasks. Sorted by the age of the
-        task, so that the draw does not depend on the order in which a set was walked.
-        """
-        first_other: int | None = None
-        candidates: list[tuple[int, int]] = []
-        for place in range(min(len(self), CHOICE_MAX)):
-            owner = getattr(self[place]._callback, "__self__", None)
-            if isinstance(owner, asyncio.Task):
-                candidates.append((self._born.get(owner, 0), place))
-            elif first_other is None:
-                first_other = place
-        if first_other is not None:
-            candidates.append((0, first_other))
-        if len(candidates) == 1:
-            return candidates[0][1]
-        candidates.sort()
-        return candidates[int(self._random.random() * len(candidates))][1]
 
     def _count_step(self, handle: Any, component: Component) -> None:
         if not component.dead:

@@ -10,6 +10,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from tests.simulation.invariants.gauges import families
 from tests.simulation.invariants.names import (
     LISTENERS,
     RUNNER_SETS,
@@ -78,8 +79,8 @@ def samples(registry: CollectorRegistry, names: Iterable[str]) -> dict[tuple[str
     """(metric, namespace, name): value, of these gauges alone."""
     wanted = set(names)
     found = {}
-    for family in registry.collect():
-        for sample in family.samples if family.name in wanted else ():
+    for family in families(registry, sorted(wanted)):
+        for sample in family.samples:
             place = sample.labels.get("namespace", ""), sample.labels.get("name", "")
             found[(sample.name, *place)] = sample.value
     return found

@@ -18,6 +18,7 @@ from typing import Any
 
 from runnerscale.fake_github.model import JobState
 from runnerscale.fake_github.runners import online
+from tests.simulation.invariants.gauges import families
 from tests.simulation.invariants.leaks import scale_set_name
 from tests.simulation.invariants.names import (
     FOREIGN_OWNER,
@@ -207,7 +208,7 @@ def _registries(world: Any, family: list[Json]) -> Iterable[Any]:
 
 def _in_metrics(registry: Any, names: set[tuple[str, str]]) -> set[str]:
     found = set()
-    for family in registry.collect():
+    for family in families(registry, ("runnerscale_trouble", "runnerscale_listener_state")):
         if family.name == "runnerscale_trouble":
             for sample in family.samples:
                 place = sample.labels["namespace"], sample.labels["name"]
