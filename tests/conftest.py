@@ -8,7 +8,10 @@ import async_solipsism
 import pytest
 import structlog
 
+from tests import properties
+
 R = TypeVar("R")
+properties.fix()
 
 
 @pytest.fixture
