@@ -124,11 +124,28 @@ def test_a_version_refused_only_in_the_last_words_is_outdated_too(code: int) -> 
     assert verdict(seen(BUSY, exited(code, message=words), ENDED))[0] is not How.OUTDATED
 
 
-@pytest.mark.parametrize("runner", [IDLE, BUSY])
-def test_any_other_exit_ends_the_runner_for_good_and_is_kept(runner: object) -> None:
-    now = seen(runner, exited(1, reason="Error"), ENDED)  # type: ignore[arg-type]
+KNOWN = talking(ENDED, asked_s=NOW_S, known=True)
+
+
+@pytest.mark.parametrize(("runner", "hand"), [(IDLE, KNOWN), (BUSY, ENDED)])
+def test_any_other_exit_ends_the_runner_for_good_and_is_kept(runner: object, hand: object) -> None:
+    now = seen(runner, exited(1, reason="Error"), hand)  # type: ignore[arg-type]
     assert verdict(now) == (How.FAILED, "RunnerFailed")
     assert "exit code 1" in str(ending(look(now)).trouble)
+
+
+def test_an_idle_runner_that_github_has_forgotten_did_not_fail() -> None:
+    # The set had taken its registration away and was killed: the breaker is not to hear of it
+    # (crash sweep, scale-down).
+    now = seen(IDLE, exited(1), ENDED)
+    assert look(now).actions == (ASK,)
+    gone = talking(ENDED, asked_s=NOW_S, known=False)
+    assert verdict(seen(IDLE, exited(1), gone)) == (How.DISTURBED, "RegistrationLost")
+
+
+def test_a_failure_is_not_held_back_by_a_github_that_is_away() -> None:
+    away = no_answer(ENDED)
+    assert verdict(seen(IDLE, exited(1), away)) == (How.FAILED, "RunnerFailed")
 
 
 def test_out_of_memory_is_said_in_so_many_words() -> None:
