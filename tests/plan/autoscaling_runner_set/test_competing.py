@@ -66,7 +66,7 @@ async def test_a_name_that_is_replaced_again_and_again_is_another_at_work() -> N
         await world.later(10)
     assert world.events.reasons() == ["ControllersCompete"]
     assert world.condition("Ready")[:2] == ("False", "ControllersCompete")
-    assert "controller that works on it" in world.status["message"]
+    assert "the controllers that and this work on it" in world.status["message"]
     labels = {"kind": "AutoscalingRunnerSet", "namespace": "arc-runners", "name": NAME}
     metric = {**labels, "reason": "ControllersCompete"}
     assert world.registry.get_sample_value("runnerscale_trouble", metric) == 1
@@ -103,3 +103,31 @@ def test_two_losses_far_apart_are_two_rolling_updates() -> None:
     stamp = noticed(Stamp(there=True), "a", identity="this", now_s=0.0)
     stamp = noticed(replace(stamp, there=True), "b", identity="this", now_s=4000.0)
     assert not competes(stamp, now_s=4001.0)
+
+
+async def test_two_that_really_work_at_the_same_time_both_say_so_and_stop_saying_it() -> None:
+    world = World()
+    world.start(identity="one")
+    one = world.reconciler
+    world.start(identity="two")
+    two = world.reconciler
+
+    async def both(seconds: float) -> None:
+        for _ in range(int(seconds // 5)):
+            world.clock.advance(5)
+            for reconciler in (one, two):
+                world.reconciler = reconciler
+                await world.one_pass()
+
+    await both(120)
+    assert world.events.reasons().count("ControllersCompete") >= 1
+    said = {m for _, r, m in world.events.said if r == "ControllersCompete"}
+    assert len(said) == 1  # the same words from both
+    assert said.pop().startswith("the controllers one and two work on it")
+    assert world.condition("Ready")[:2] == ("False", "ControllersCompete")
+    world.reconciler = two  # the other is ended
+    for _ in range(60):
+        world.clock.advance(5)
+        await world.one_pass()
+    assert world.annotations[keys.CONTROLLER] == "two"
+    assert world.status["reason"] == ""

@@ -54,7 +54,9 @@ def stage(seen: Snapshot) -> Stage[Action]:
     fought_over = competes(stamp, now_s=seen.now_s)
     troubles: tuple[Trouble, ...] = ()
     if fought_over:
-        happened = f"controller {stamp.other} works on it at the same time as this one, {identity}"
+        # The same words from both, so that they do not also fight over the status.
+        both = " and ".join(sorted((identity, stamp.other)))
+        happened = f"the controllers {both} work on it at the same time"
         about = seen.about
         troubles = (trouble(Reason.CONTROLLERS_COMPETE, about=about, happened=happened),)
     if seen.annotation(keys.CONTROLLER) == identity:
