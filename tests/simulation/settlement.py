@@ -26,6 +26,7 @@ from tests.simulation.invariants.names import (
 )
 from tests.simulation.invariants.running import unsaid
 from tests.simulation.invariants.seen import Seen
+from tests.simulation.invariants.words import wrong_troubles, wrong_words
 from tests.simulation.runner import SECONDS
 
 ASSIGNED = (JobState.ASSIGNED, JobState.HANDED, JobState.RUNNING)
@@ -49,7 +50,12 @@ def missing(world: Any) -> list[str]:
         *(f"{name} has job {number} and does not say so" for name, number in unsaid(seen)),
         *leaks(seen, world),
     ]
-    return found or [*wrong_counters(seen), *wrong_metrics(seen, world)]
+    return found or [
+        *wrong_counters(seen),
+        *wrong_words(seen),
+        *wrong_metrics(seen, world),
+        *wrong_troubles(seen, world),
+    ]
 
 
 def is_lasting(job: Job) -> bool:
@@ -85,6 +91,7 @@ def _runner_counts(seen: Seen) -> Iterable[str]:
             yield f"{name} is still being deleted"
             continue
         assigned = _assigned(seen, scale_set_name(runner_set))
+        assigned += _of_a_scale_set_that_is_gone(seen, scale_set_name(runner_set))
         wanted = min(spec.get("maxRunners", math.inf), spec.get("minRunners", 0) + assigned)
         here = [r for r in seen.all(RUNNERS) if _serves(r, name) and phase(r) not in TERMINAL]
         if len(here) != wanted:
@@ -100,6 +107,16 @@ def _assigned(seen: Seen, name: str) -> int:
     ids = {s.id for s in seen.github.scale_sets.values() if s.name == name}
     jobs = seen.github.jobs.values()
     return sum(job.state in ASSIGNED and job.scale_set_id in ids for job in jobs)
+
+
+def _of_a_scale_set_that_is_gone(seen: Seen, name: str) -> int:
+    """Jobs that go on after somebody deleted their scale set: they keep their runners."""
+    return sum(
+        job.state is JobState.RUNNING
+        and name in job.request.labels
+        and job.scale_set_id not in seen.github.scale_sets
+        for job in seen.github.jobs.values()
+    )
 
 
 def _serves(runner: Json, runner_set: str) -> bool:

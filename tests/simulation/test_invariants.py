@@ -23,6 +23,7 @@ from tests.simulation.invariants.calm import disturbances
 from tests.simulation.invariants.counters import wrong_counters, wrong_metrics
 from tests.simulation.invariants.leaks import leaks
 from tests.simulation.invariants.pace import BOUNDS
+from tests.simulation.invariants.words import wrong_troubles, wrong_words
 from tests.simulation.settlement import missing
 from tests.simulation.writes import NOBODY, Write
 
@@ -370,6 +371,29 @@ def test_gauges_that_do_not_equal_the_objects_are_told(case: Case) -> None:
     told = list(wrong_metrics(case.judge.seen, case.world))
     assert told[0].endswith("says 3.0, it is 0")
     assert len(told) == 3  # the two that are not published, too
+
+
+def test_at_rest_a_set_that_serves_says_that_it_is_ready(case: Case) -> None:
+    condition = {"type": "Ready", "status": "False", "reason": "InProgress"}
+    said: Json = {"phase": "Running", "conditions": [condition]}
+    case.write(CONTROLLER, SCALE_SETS, "set-0", None, {**RUNNER_SET, "status": said})
+    (told,) = wrong_words(case.judge.seen)
+    assert told.startswith("AutoscalingRunnerSet set-0 has Ready")
+    condition["reason"] = "GitHubUnavailable"  # a word that can be looked up
+    assert list(wrong_words(case.judge.seen)) == []
+    condition["status"] = "True"
+    assert list(wrong_words(case.judge.seen)) == []
+
+
+def test_a_trouble_that_outlives_its_object_or_its_word_is_told(case: Case) -> None:
+    _told(case, "SessionLost")
+    assert list(wrong_troubles(case.judge.seen, case.world)) == []
+    case.write(CONTROLLER, SCALE_SETS, "set-0", RUNNER_SET, RUNNER_SET)
+    (told,) = wrong_troubles(case.judge.seen, case.world)
+    assert told.endswith("it says nothing")
+    case.write("a-person", SCALE_SETS, "set-0", RUNNER_SET, None)
+    (told,) = wrong_troubles(case.judge.seen, case.world)
+    assert told.endswith("there is no such object")
 
 
 def test_at_rest_a_lacking_runner_session_or_end_is_told(case: Case) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from runnerscale.fake_github.model import JobState
 from tests.simulation.invariants.names import (
     LISTENER_MARK,
     RUNNER_SETS,
@@ -102,6 +103,18 @@ class NoRunnerBeyondTheMaximum(Rule):
         wanted = self._wanted.get(reference.get("uid", ""))
         if write.before is not None or wanted is None:
             return
-        most = wanted.most_since(self._since_s())
+        most = wanted.most_since(self._since_s()) + self._strays(write)
         if len(alive) > most:
             yield f"{write.by} made {write.name}, number {len(alive)} of {most} wanted at most"
+
+    def _strays(self, write: Write) -> int:
+        """Runners that work for a scale set which is gone: the listener's number has no place
+        for them, and GitHub's jobs for the new one are not to wait for theirs (within the maximum).
+        """
+        github = self.seen.github
+        busy = {job.runner_name for job in github.jobs.values() if job.state is JobState.RUNNING}
+        return sum(
+            name in busy and runner.get("spec", {}).get("runnerScaleSetId") not in github.scale_sets
+            for (namespace, name), runner in self.seen.objects[RUNNERS].items()
+            if namespace == write.namespace
+        )
