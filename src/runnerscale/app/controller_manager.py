@@ -19,11 +19,9 @@ from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
 from runnerscale.api.autoscaling_runner_set import (
     AUTOSCALING_RUNNER_SETS,
-    MAX_RUNNERS_UNLIMITED,
-    AutoscalingRunnerSet,
 )
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
-from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, EphemeralRunnerSet
+from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
 from runnerscale.app.api_check import OURS, ApiCheck
 from runnerscale.app.cache_watch import watch_caches
 from runnerscale.app.logs import FORMATS, LEVELS, Style, configure_logging
@@ -40,6 +38,7 @@ from runnerscale.controllers.autoscaling_runner_set import snapshot as runner_se
 from runnerscale.controllers.condition_writer import ConditionWriter
 from runnerscale.controllers.ephemeral_runner import controller as runner_controller
 from runnerscale.controllers.ephemeral_runner_set import controller as set_controller
+from runnerscale.controllers.ephemeral_runner_set.bounds import Bounds
 from runnerscale.controllers.metrics import ControllerMetrics
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.stuck import StuckPasses
@@ -55,7 +54,6 @@ from runnerscale.kube.events import EventRecorder
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.lease import LeaderLease
 from runnerscale.kube.metrics import KubeMetrics
-from runnerscale.kube.objects import controller_of
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.patching import owner_index
 from runnerscale.kube.reconcile import BATCH_MAX
@@ -224,6 +222,7 @@ class Manager:
 
     def _wire_sets(self) -> set_controller.EphemeralRunnerSetReconciler:
         own = OwnWrites(clock=self._clock)
+        bounds = Bounds(self._runner_sets.store)
         reconciler = set_controller.EphemeralRunnerSetReconciler(
             client=self._client,
             clients=self._clients,
@@ -235,29 +234,14 @@ class Manager:
             clock=self._clock,
             random=self._random,
             build_version=COMPATIBLE_VERSION,
-            min_runners=self._min_runners,
-            max_runners=self._max_runners,
+            min_runners=bounds.low,
+            max_runners=bounds.high,
         )
         controller = self._controller(
             set_controller.NAME, reconciler, self._sets, own, self._options.set_workers
         )
         reconciler.connect(controller.enqueue, controller.enqueue_after)
         return reconciler
-
-    def _runner_set_of(self, item: EphemeralRunnerSet) -> AutoscalingRunnerSet | None:
-        owner = controller_of(item)
-        found = owner and self._runner_sets.store.get(f"{item.metadata.namespace}/{owner.name}")
-        return found if owner and found and found.metadata.uid == owner.uid else None
-
-    def _min_runners(self, item: EphemeralRunnerSet) -> int | None:
-        found = self._runner_set_of(item)
-        return None if found is None else found.spec.min_runners or 0
-
-    def _max_runners(self, item: EphemeralRunnerSet) -> int | None:
-        found = self._runner_set_of(item)
-        if found is None or found.spec.max_runners is None:
-            return None if found is None else MAX_RUNNERS_UNLIMITED
-        return found.spec.max_runners
 
     def _wire_listeners(self) -> None:
         own = OwnWrites(clock=self._clock)
