@@ -27,7 +27,7 @@ from runnerscale.core.clock import format_time
 from runnerscale.core.secret import SecretText
 from runnerscale.kube.builtin import PODS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
 from runnerscale.kube.objects import controller_of, is_deleting
-from runnerscale.kube.reconcile import Pass, Plan
+from runnerscale.kube.reconcile import Pass, PassEnd, Plan
 from tests.plan.autoscaling_listener.test_means import MISSING
 from tests.plan.autoscaling_listener.world import HOME, IMAGE, NAME, RUNNERS, SPEC, TOKEN, World
 from tests.properties import examples
@@ -281,15 +281,20 @@ class Checked:
         return getattr(self.inner, name)
 
 
+async def one_pass(world: World) -> PassEnd:
+    world.api.changes()
+    running: Pass[Any, Any, Any, Any] = Pass(Checked(world), f"{HOME}/{NAME}")
+    end = await running.run()
+    running.report()
+    for error in end.errors:
+        raise error  # also a conflict: nobody else writes here
+    return end
+
+
 async def rest(world: World) -> None:
     """Passes until nothing is written."""
     for _ in range(PASSES_MAX):
-        world.api.changes()
-        running: Pass[Any, Any, Any, Any] = Pass(Checked(world), f"{HOME}/{NAME}")
-        end = await running.run()
-        running.report()
-        for error in end.errors:
-            raise error  # also a conflict: nobody else writes here
+        end = await one_pass(world)
         if not world.api.writes:
             assert not end.unfinished
             return
@@ -317,6 +322,10 @@ def test_applied_it_comes_to_rest_and_stays(world: World) -> None:
             world.clock.advance(wait_s)
             await rest(world)
             let_go(world)
+        await rest(world)
+        world.clock.advance(20.0)
+        await one_pass(world)
+        assert world.api.writes == [], "a write for nothing"
 
     asyncio.run(scenario())
 

@@ -433,6 +433,10 @@ def test_applied_it_comes_to_rest_and_stays(world: World, faults: Faults) -> Non
             world.clock.advance(wait_s)
             await rest(world)
         assert world.github.killed == []
+        world.clock.advance(20.0)
+        world.api.changes()
+        await one_pass(world)
+        assert world.api.writes == [], "a write for nothing"
 
     asyncio.run(scenario())
 
