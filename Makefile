@@ -60,6 +60,10 @@ go-client: $(VENV)/.dev ## GitHub's own Go client against the fake GitHub (needs
 simulate: $(VENV)/.dev ## the whole system on a virtual clock under faults: SEED=n with its trace, or N=100 seeds
 	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds 0 $(or $(N),100) --smaller) $(ARGS)
 
+.PHONY: sweeps
+sweeps: $(VENV)/.dev ## every write, call and event of the canonical scenarios disturbed in turn (ARGS="--full": hours)
+	@$(BIN)/python -m tests.simulation.sweeps $(ARGS)
+
 .PHONY: mutants
 mutants: $(VENV)/.dev ## planted defects, each to be noticed within 200 seeds of the simulation (ARGS="--only listener")
 	@$(BIN)/python -m tests.simulation.mutants.run $(ARGS)

@@ -1,0 +1,106 @@
+"""`make sweeps`: every canonical scenario, disturbed at every point; a table, and what failed.
+
+`python -m tests.simulation.sweeps --scenario one-job --point 7 --after` plays one of them alone,
+with `--log` its trace too.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from tests.simulation.sweeps.forks import ALIVE_MAX
+from tests.simulation.sweeps.points import Point, Sort
+from tests.simulation.sweeps.scenarios import BY_NAME, SCENARIOS, Canonical
+from tests.simulation.sweeps.sweep import Swept, play_one, sweep
+
+HASH_SEED = "0"
+STALE_STRIDE = 200
+HEAD = ("scenario", *(str(sort) for sort in Sort), "same view", "failed", "CPU s", "latest s")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command."""
+    asked = _asked(arguments)
+    if not asked.log:
+        structlog.configure(processors=[_drop])
+    chosen = [BY_NAME[name] for name in asked.scenario] or list(SCENARIOS)
+    with tempfile.TemporaryDirectory() as base:
+        if asked.point:
+            return _repeat(chosen[0], asked, Path(base))
+        return _sweep(chosen, asked, Path(base))
+
+
+def _asked(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenario", action="append", default=[], choices=sorted(BY_NAME))
+    parser.add_argument("--point", type=int, help="this one alone; with one of the sorts below")
+    parser.add_argument("--revision", type=int, default=0, help="what a stale point is shown")
+    for sort in Sort:
+        parser.add_argument(
+            f"--{sort}", dest="sorts", action="append_const", const=sort, help="this sort only"
+        )
+    parser.add_argument("--stale-stride", type=int, default=STALE_STRIDE, metavar="K",
+                        help="every K-th of the stale points (default %(default)s)")  # fmt: skip
+    parser.add_argument("--full", action="store_true", help="every stale point: hours")
+    parser.add_argument("--jobs", type=int, default=ALIVE_MAX, help="histories at a time")
+    parser.add_argument("--log", action="store_true", help="traces and log lines too")
+    return parser.parse_args(arguments)
+
+
+def _repeat(canonical: Canonical, asked: argparse.Namespace, base: Path) -> int:
+    point = Point(asked.sorts[0], asked.point, revision=asked.revision)
+    found = play_one(canonical, point, base)
+    if asked.log:
+        print("\n".join(found.trace))
+    print(found)
+    return int(found.failed)
+
+
+def _sweep(chosen: list[Canonical], asked: argparse.Namespace, base: Path) -> int:
+    sorts = frozenset(asked.sorts or Sort)
+    stride = 1 if asked.full else asked.stale_stride
+    rows: list[Swept] = []
+    print(_line(HEAD), flush=True)
+    for canonical in chosen:
+        began_s = time.monotonic()
+        swept = sweep(canonical, sorts, base, stride=stride, alive=asked.jobs, say=_say)
+        rows.append(swept)
+        print(_row(swept), f"  ({time.monotonic() - began_s:.0f} s)", flush=True)
+    print(_row(Swept.total(rows)))
+    return int(any(swept.failed for swept in rows))
+
+
+def _row(swept: Swept) -> str:
+    counts = [f"{swept.played[sort]}/{swept.counts[sort]}" for sort in Sort]
+    return _line(
+        (swept.name, *counts, str(swept.same_view), str(len(swept.failed)),
+         f"{swept.cpu_s:.0f}", f"{swept.latest_s:.0f}")
+    )  # fmt: skip
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"{cells[0]:<20}" + "".join(f"{cell:>14}" for cell in cells[1:])
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _drop(*_: object) -> str:
+    raise structlog.DropEvent
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
+        os.environ["PYTHONHASHSEED"] = HASH_SEED
+        os.execv(
+            sys.executable,
+            [sys.executable, "-W", "ignore", "-m", "tests.simulation.sweeps", *sys.argv[1:]],
+        )
+    sys.exit(main(sys.argv[1:]))
