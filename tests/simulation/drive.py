@@ -11,8 +11,8 @@ from tests.simulation import logs
 from tests.simulation.faults import FAULTS
 from tests.simulation.invariants import Breach
 from tests.simulation.parts import GITHUB_URL
-from tests.simulation.scenario import LASTING_S, PlannedFault, PlannedJob, Scenario
-from tests.simulation.settlement import missing
+from tests.simulation.scenario import PlannedFault, PlannedJob, Scenario
+from tests.simulation.settlement import is_lasting, missing
 from tests.simulation.trace import Trace
 from tests.simulation.users import queue_job
 from tests.simulation.world import World
@@ -79,7 +79,7 @@ async def play(scenario: Scenario, folder: Path) -> Outcome:
     world.heal()
     healed_s = world.clock.monotonic_s()
     await _come_to_rest(world, outcome, healed_s)
-    if not outcome.missing and any(job.seconds == LASTING_S for job in scenario.jobs):
+    if not outcome.missing and any(is_lasting(job) for job in world.github.state.jobs.values()):
         world.note("user", "the jobs that have lasted end")
         world.runner_program.released = True
         await _come_to_rest(world, outcome, world.clock.monotonic_s())

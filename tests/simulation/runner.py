@@ -37,6 +37,7 @@ class RunnerProgram:
         self._random = random
         self.released = False  # jobs without an end of their own end from now on
         self.crash_rate = 0.0  # of runners that end with code 1 before they have a job
+        self.crash_at_work = False  # those that have just been given a job end with code 1
         self.too_old = False  # GitHub refuses the version of those that start
         self.refused = 0  # for that reason
         self.started: list[str] = []  # secrets of the JIT configs that reached a container
@@ -86,7 +87,7 @@ class RunnerProgram:
         except Refused:
             hang_up()
             return 1
-        return await self._work(runner, job)
+        return 1 if self.crash_at_work else await self._work(runner, job)
 
     async def _work(self, runner: Runner, job: Job) -> int:
         hub = self._hub

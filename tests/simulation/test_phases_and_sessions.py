@@ -1,9 +1,10 @@
-"""Two invariants that planted defects asked for, shown to fail."""
+"""Invariants that planted defects asked for, shown to fail."""
 
 from types import SimpleNamespace
 
 from runnerscale.fake_github import sessions
 from tests.simulation.invariants import RUNNERS
+from tests.simulation.invariants.pace import BOUNDS
 from tests.simulation.test_invariants import CONTROLLER, LISTENER, Case, runner_object
 
 
@@ -48,3 +49,10 @@ def test_who_was_kept_from_github_is_excused() -> None:
     ended(case, 0)
     case.world.striking.append("line-to-github-cut")
     assert "a session is given back" not in case.tick()
+
+
+def test_runners_that_are_made_without_a_pause_are_a_breach() -> None:
+    case = Case()
+    for number in range(BOUNDS["runners made for a set"] + 1):
+        case.runner(f"r{number}")
+    assert "no hot loop" in case.breaches()

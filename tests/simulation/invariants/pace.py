@@ -11,7 +11,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from runnerscale.apiserver.handler import Served
-from tests.simulation.invariants.names import OUR_USERS, RUNNER_SETS, SCALE_SETS
+from tests.simulation.invariants.names import (
+    OUR_USERS,
+    RUNNER_SETS,
+    RUNNERS,
+    SCALE_SETS,
+    owner,
+)
 from tests.simulation.invariants.rule import Rule
 from tests.simulation.invariants.seen import Seen
 from tests.simulation.writes import Write
@@ -21,6 +27,7 @@ LONG_LIVED = (RUNNER_SETS, SCALE_SETS)  # whose numbers change with every runner
 BOUNDS = {
     "writes of an object": 60,
     "writes of a set": 80,
+    "runners made for a set": 40,
     "Events about an object": 20,
     "requests about an object": 60,
     "calls at GitHub": 60,
@@ -56,7 +63,10 @@ class NoHotLoop(Rule):
                 "Events about an object", f"{about.get('kind')} {about.get('name')}"
             )
         what = "writes of a set" if write.resource in LONG_LIVED else "writes of an object"
-        return self._one_more(what, f"{write.resource} {write.name}")
+        over = self._one_more(what, f"{write.resource} {write.name}")
+        if write.resource == RUNNERS and write.before is None:
+            over += self._one_more("runners made for a set", str(owner(write.after).get("name")))
+        return over
 
     def served(self, served: Served) -> Iterable[str]:
         """One more request."""
