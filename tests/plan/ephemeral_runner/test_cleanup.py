@@ -74,6 +74,21 @@ def test_a_runner_that_github_does_not_know_is_as_good_as_removed() -> None:
     assert look(now).actions == (LET_GO,)
 
 
+def test_one_word_that_github_does_not_know_it_does_not_end_a_container_with_a_job() -> None:
+    # Simulation, seed 103: the word was wrong, and the job was killed. A runner whose job is over
+    # ends by itself within two minutes; then GitHub is asked once more.
+    now = told(seen(GOING_BUSY, RUNNING), REMOVE, Said.ABSENT)
+    assert look(now).actions == ()
+    assert look(now).again_s == 120.0
+    assert reasons(look(now).troubles) == ["DeletionWaits"]
+    assert look(replace(now, pod=exited(1))).actions == (DeletePod(REF, "pod-1", grace_s=0),)
+    later = replace(now, now_s=NOW_S + 120)
+    assert look(later).actions == (REMOVE,)
+    assert look(told(later, REMOVE, Said.JOB_RUNNING)).actions == ()
+    absent = look(told(later, REMOVE, Said.ABSENT))
+    assert absent.actions == (DeletePod(REF, "pod-1", grace_s=None),)
+
+
 @pytest.mark.behaviour("C1 T168")
 def test_a_busy_runner_that_a_person_deletes_keeps_its_pod_until_the_job_is_over() -> None:
     now = told(seen(GOING_BUSY, RUNNING), REMOVE, Said.JOB_RUNNING)

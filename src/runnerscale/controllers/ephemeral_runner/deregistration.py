@@ -21,6 +21,7 @@ from runnerscale.controllers.ephemeral_runner.deadlines import (
     JOB_RELEASED_WITHIN_S,
     JOB_STILL_RUNNING_AGAIN_S,
     NAME_LAG_S,
+    OVER_WITHIN_S,
     UNREGISTERED_GIVEN_UP_AFTER_S,
 )
 from runnerscale.controllers.ephemeral_runner.snapshot import Removal, Snapshot
@@ -53,8 +54,10 @@ def deregistration(seen: Snapshot, *, since_s: float) -> Deregistration:
     if not is_needed(seen):
         return Deregistration(settled=True)
     talk = seen.hand.talk
-    if talk.removal in (Removal.FORGOTTEN, Removal.ABSENT):
+    if talk.removal is Removal.FORGOTTEN:
         return Deregistration(settled=True)
+    if talk.removal is Removal.ABSENT:
+        return _unknown(seen)
     if talk.foreign and not seen.registered_id:
         # Nobody's id to ask about: what runs under a job is left to end by itself.
         return Deregistration(settled=not (seen.pod_alive and seen.had_job))
@@ -74,6 +77,24 @@ def deregistration(seen: Snapshot, *, since_s: float) -> Deregistration:
     ):
         return given_up(seen, talk.trouble.happened)
     return Deregistration(False, remove(seen))
+
+
+def _unknown(seen: Snapshot) -> Deregistration:
+    """GitHub does not know it. Where a job is stored whose container runs, one word is not enough:
+    either the job is over, and then the container ends by itself in a moment, or the word is wrong.
+    """
+    talk = seen.hand.talk
+    if not (seen.pod_alive and seen.runner.has_job):
+        return Deregistration(settled=True)
+    since_s = talk.missing_s if talk.missing_s is not None else talk.removal_s
+    if talk.removal_s - since_s >= OVER_WITHIN_S:
+        return Deregistration(settled=True)
+    left_s = since_s + OVER_WITHIN_S - seen.now_s
+    if left_s <= 0:
+        return Deregistration(False, remove(seen))
+    happened = "GitHub does not know it, but its container runs, with a job: its end is waited for"
+    waits = trouble(Reason.DELETION_WAITS, about=seen.about, happened=happened)
+    return Deregistration(False, Step(again_s=left_s, troubles=(waits,)))
 
 
 def remove(seen: Snapshot) -> Step:

@@ -195,7 +195,9 @@ def _found(seen: Snapshot, found: Known) -> Hand:
 def _removed(seen: Snapshot, action: RemoveRunner, said: Said, *, at_s: float) -> Talk:
     talk = seen.hand.talk
     if action.runner_id != talk.stray_id:
-        return replace(talk, removal=REMOVALS[said], removal_s=at_s)
+        since_s = talk.missing_s if talk.missing_s is not None else at_s
+        missing_s = since_s if said is Said.ABSENT else None
+        return replace(talk, removal=REMOVALS[said], removal_s=at_s, missing_s=missing_s)
     if said is Said.JOB_RUNNING:
         # No pod of ours can have begun that job: the id is stored before a pod is made.
         busy = talk.stray_busy + 1
