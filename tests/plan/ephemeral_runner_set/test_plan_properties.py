@@ -26,7 +26,7 @@ from runnerscale.controllers.ephemeral_runner_set import observe
 from runnerscale.controllers.ephemeral_runner_set import snapshot as snap
 from runnerscale.controllers.ephemeral_runner_set.controller import BATCH_MAX
 from runnerscale.controllers.ephemeral_runner_set.plan import plan
-from runnerscale.controllers.ephemeral_runner_set.snapshot import Removal, Snapshot
+from runnerscale.controllers.ephemeral_runner_set.snapshot import Check, Removal, Snapshot, Template
 from runnerscale.core.clock import format_time
 from runnerscale.kube.errors import Conflict, Forbidden, KubeError, Unreachable
 from runnerscale.kube.reconcile import Pass, PassEnd, Plan
@@ -125,11 +125,8 @@ def worlds(draw: st.DrawFn, *, going: bool | None = None) -> World:
     ours = [keys.EPHEMERAL_RUNNER_SET_FINALIZER]
     held = draw(st.sampled_from([ours, ours, ["some/body", *ours], []]))
     notes = st.fixed_dictionaries(
-        {},
-        optional={
-            keys.HOLD: st.sampled_from(["0", "2", "x", "-1"]),
-            keys.INTEGRITY_HASH: st.sampled_from(["r1-x", "7bd9f"]),
-        },
+        {keys.INTEGRITY_HASH: st.sampled_from(["r1-x", "r1-x", "7bd9f", ""])},
+        optional={keys.HOLD: st.sampled_from(["0", "2", "x", "-1"])},
     )
     meta: dict[str, Any] = {
         "uid": UID,
@@ -165,7 +162,9 @@ def worlds(draw: st.DrawFn, *, going: bool | None = None) -> World:
 def _runners(draw: st.DrawFn, world: World) -> None:
     fingerprint = world.reconciler.observe(KEY)
     assert fingerprint is not None
-    for number, body in enumerate(draw(st.lists(runners(), max_size=7))):
+    for number, body in enumerate(
+        draw(st.lists(runners(), min_size=draw(st.sampled_from([3, 0, 6])), max_size=8))
+    ):
         uid = draw(OWNERS)
         reference = {"apiVersion": "v1", "kind": "EphemeralRunnerSet", "name": SET, "uid": uid}
         meta = body["metadata"] | {"name": f"r{number}"}
@@ -325,7 +324,8 @@ def has_job_or_github_says_so(world: World, body: dict[str, Any]) -> bool:
 def test_a_plan_is_always_made_and_names_only_what_is_there(
     world: World, data: st.DataObject
 ) -> None:
-    seen = observed(world)
+    template = data.draw(st.sampled_from([Template(Check.ACCEPTED), Template()]))
+    seen = replace(observed(world), template=template)
     made = plan(seen)
     check(seen, made)
     assert plan(seen) == made
@@ -339,7 +339,7 @@ def test_a_plan_is_always_made_and_names_only_what_is_there(
     assert (other.again_s, other.failed) == (made.again_s, made.failed)
     # Numbers are as good as the runners one by one, where nothing is to be decided about one.
     with mock.patch.object(observe, "must_list", return_value=True):
-        one_by_one = observed(world)
+        one_by_one = replace(observed(world), template=template)
     assert len(one_by_one.runners) == len(seen.runners) + seen.unlisted.alive
     assert plan(one_by_one).actions == made.actions
 
