@@ -20,6 +20,7 @@ from tests.simulation.invariants.names import (
     RUNNERS,
     SCALE_SETS,
     TERMINAL,
+    Json,
     is_going,
     owner,
     phase,
@@ -108,13 +109,18 @@ class NoRunnerBeyondTheMaximum(Rule):
             yield f"{write.by} made {write.name}, number {len(alive)} of {most} wanted at most"
 
     def _strays(self, write: Write) -> int:
-        """Runners that work for a scale set which is gone: the listener's number has no place
-        for them, and GitHub's jobs for the new one are not to wait for theirs (within the maximum).
+        """Runners that work for another scale set than the one that is served now (it is gone, or
+        was left): the listener's number has no place for them, and the jobs of the new one are
+        not to wait for theirs, within the maximum.
         """
-        github = self.seen.github
-        busy = {job.runner_name for job in github.jobs.values() if job.state is JobState.RUNNING}
+        jobs = self.seen.github.jobs.values()
+        busy = {job.runner_name for job in jobs if job.state is JobState.RUNNING}
+        now = _scale_set_of(write.after)
         return sum(
-            name in busy and runner.get("spec", {}).get("runnerScaleSetId") not in github.scale_sets
+            name in busy and namespace == write.namespace and _scale_set_of(runner) != now
             for (namespace, name), runner in self.seen.objects[RUNNERS].items()
-            if namespace == write.namespace
         )
+
+
+def _scale_set_of(runner: Json | None) -> object:
+    return (runner or {}).get("spec", {}).get("runnerScaleSetId")
