@@ -11,7 +11,7 @@ from runnerscale.app.manifests import Manifest
 from runnerscale.core.randomness import seeded
 from runnerscale.kube.objects import KubeObject
 from runnerscale.kube.resource import Resource
-from tests.simulation.faults.fault import Fault
+from tests.simulation.faults.fault import Fault, a_job_comes_that_lasts
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
@@ -38,10 +38,12 @@ def _api_rule(rule: FaultRule) -> Fault:
 
 
 def _failure(failure: ApiFailure, chance: float) -> Fault:
-    """Some requests fail; in some strikes all."""
+    """Some requests fail; in some strikes all, with a job that begins meanwhile, if one can."""
 
     async def fault(world: World, planned: PlannedFault) -> bool:
         part = 1.0 if planned.draw < ALL_SHARE else chance
+        if part > chance:
+            await a_job_comes_that_lasts(world)
         return await _api_rule(FaultRule(failure=failure, chance=part))(world, planned)
 
     return fault

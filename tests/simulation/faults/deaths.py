@@ -3,10 +3,15 @@
 With two controllers either may be the one; what strikes the leader as leader is `lease.py`.
 """
 
-from tests.simulation.faults.fault import OUTAGE_MAX_S, Fault, running, set_names, victim
+from tests.simulation.faults.fault import (
+    OUTAGE_MAX_S,
+    Fault,
+    a_job_comes_that_lasts,
+    running,
+    victim,
+)
 from tests.simulation.loop import Component
-from tests.simulation.scenario import LASTING_S, PlannedFault
-from tests.simulation.users import queue_job
+from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
 STEPS_MAX = 150  # a component dies within so many of its steps
@@ -39,8 +44,7 @@ async def listener_killed(world: World, fault: PlannedFault) -> bool:
     process = await victim(world, lambda: running(world, "listener"), fault.draw)
     if process is None:
         return False
-    for name in set_names(world)[:1]:
-        queue_job(world, name, LASTING_S)
+    await a_job_comes_that_lasts(world)
     await dies(world, process.component, (fault.draw * 7) % 1)
     process.kill()
     return True

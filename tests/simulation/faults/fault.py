@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from tests.simulation.machine import ContainerProcess
-from tests.simulation.scenario import PlannedFault
+from tests.simulation.scenario import LASTING_S, PlannedFault
 from tests.simulation.users import queue_job
 from tests.simulation.world import World
 
@@ -21,6 +21,7 @@ VICTIM_WAIT_S = 40.0
 LOOK_S = 1.0
 WORK_AFTER_S = 3.0  # with nothing to strike for so long, a user gives it something
 WORK_S = 15.0
+ROOM_MIN = 3  # of a set: one of its runners may be busy until the end
 SETS = "autoscalingrunnersets.actions.github.com"
 RUNNERS = "ephemeralrunners.actions.github.com"
 
@@ -46,6 +47,23 @@ async def victim(
             for name in set_names(world)[:1]:
                 queue_job(world, name, WORK_S)
         await world.clock.sleep(LOOK_S)
+
+
+async def jobs_come(world: World, count: int) -> None:
+    """Users queue some jobs, one after the other."""
+    for name in set_names(world)[:1]:
+        for _ in range(count):
+            queue_job(world, name, WORK_S)
+            await world.clock.sleep(LOOK_S)
+
+
+async def a_job_comes_that_lasts(world: World) -> None:
+    """So that at rest it is seen whether anybody knows of it; where it leaves room for others."""
+    for runner_set in world.objects(SETS):
+        if runner_set["spec"].get("maxRunners", 0) >= ROOM_MIN:
+            queue_job(world, runner_set["metadata"]["name"], LASTING_S)
+            await world.clock.sleep(LOOK_S)
+            return
 
 
 def set_names(world: World) -> list[str]:

@@ -1,6 +1,6 @@
 """Lines between two parts that are cut or slow."""
 
-from tests.simulation.faults.fault import Fault, running, victim
+from tests.simulation.faults.fault import Fault, a_job_comes_that_lasts, running, victim
 from tests.simulation.loop import Component
 from tests.simulation.parts import API_PORT, GITHUB_PORT
 from tests.simulation.scenario import PlannedFault
@@ -16,6 +16,8 @@ def _line_cut(port: int) -> Fault:
         end = await victim(world, ends, planned.draw)
         if end is None:
             return False
+        if port == API_PORT:
+            await a_job_comes_that_lasts(world)
         world.network.cut(end, port)
         await world.clock.sleep(planned.seconds)
         world.network.mend(end, port)

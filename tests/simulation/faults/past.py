@@ -1,6 +1,6 @@
 """Views of the cluster that are late or old, and clocks that are wrong."""
 
-from tests.simulation.faults.fault import Fault, victim
+from tests.simulation.faults.fault import Fault, jobs_come, victim
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
@@ -9,15 +9,17 @@ BACK_MAX = 400  # so many changes ago at most
 OLD_MAX_S = 40.0
 SKEWS_S = (1.0, 30.0, 300.0, 4_000.0)
 DRIFT_MAX = 0.05
+JOBS = 3
 
 
 async def watch_events_late(world: World, fault: PlannedFault) -> bool:
-    """A client hears of everything some seconds later."""
+    """A client hears of everything some seconds later, and there is more and more to hear of."""
     agents = [c.component.name for c in world.controllers] + [c.name for c in world.nodes]
     if not agents:
         return False
     agent = agents[int(fault.draw * len(agents))]
     world.stale.late_s[agent] = 0.5 + (fault.draw * 7) % 1 * LATE_MAX_S
+    await jobs_come(world, JOBS)
     await world.clock.sleep(fault.seconds)
     world.stale.late_s.pop(agent, None)
     return True

@@ -15,7 +15,7 @@ MUTANTS = (
         "        await self._effects.take(session, message, max_runners=maximum)\n",
         danger="a listener that dies in between leaves a busy runner that looks idle",
         seen_by="a runner with a job says so",
-        needs=("listener-killed", "listener-evicted"),
+        needs=("listener-killed",),
     ),
     Mutant(
         name="listener: a job that could not be stored is forgotten",
@@ -25,7 +25,7 @@ MUTANTS = (
         new="                    pass\n",
         danger="a busy runner looks idle until its end",
         seen_by="a runner with a job says so",
-        needs=("api-500", "api-503", "api-429", "line-to-api-cut", "api-server-killed"),
+        needs=("api-500", "api-503", "line-to-api-cut", "webhook-denies-runner-writes"),
     ),
     Mutant(
         name="listener: an API server in trouble is taken for a runner that is gone",
@@ -35,7 +35,7 @@ MUTANTS = (
         new="            return Outcome.MOOT\n",
         danger="a busy runner looks idle until its end",
         seen_by="a runner with a job says so",
-        needs=("api-500", "api-503", "api-429", "line-to-api-cut", "api-server-killed"),
+        needs=("api-500", "api-503", "line-to-api-cut", "webhook-denies-runner-writes"),
     ),
     Mutant(
         name="listener: an old message counts again",
@@ -79,7 +79,7 @@ MUTANTS = (
         new="promotes = not seen.deleting",
         danger="a runner that failed comes back to life, and its failure is never counted",
         seen_by="terminal phases stay",
-        needs=("runner-killed", "runner-out-of-memory"),
+        needs=("runners-crash",),
     ),
     Mutant(
         name="listener: Running is written without the version it was decided on",
@@ -89,17 +89,17 @@ MUTANTS = (
         new="",
         danger="a runner that failed in this moment comes back to life",
         seen_by="terminal phases stay",
-        needs=("runner-killed", "runner-out-of-memory"),
+        needs=("runners-crash",),
     ),
     Mutant(
-        name="listener: no pause after a failure",
+        name="listener: no pause while another holds the session",
         kind="retry without back-off (hot loop)",
         file=f"{AT}/states.py",
-        old="PASSING = Backoff(first_s=1.0, cap_s=30.0)",
-        new="PASSING = Backoff(first_s=0.0, cap_s=0.0)",
+        old="HELD = Backoff(first_s=5.0, cap_s=30.0,",
+        new="HELD = Backoff(first_s=0.05, cap_s=0.05,",
         danger="GitHub is asked as fast as the network can, and locks us out",
         seen_by="no hot loop",
-        needs=("github-down", "github-unreachable", "line-to-github-cut"),
+        needs=("github-session-held",),
     ),
     Mutant(
         name="listener: the session is left open",

@@ -49,8 +49,10 @@ MUTANTS = (
         name="runner: finalizers go before GitHub has answered",
         kind="finalizer removed early",
         file=f"{AT}/deregistration.py",
-        old="    return Deregistration(False, remove(seen))\n",
-        new="    return Deregistration(True, remove(seen))\n",
+        old="        return given_up(seen, talk.trouble.happened)\n"
+        "    return Deregistration(False, remove(seen))\n",
+        new="        return given_up(seen, talk.trouble.happened)\n"
+        "    return Deregistration(True, remove(seen))\n",
         danger="the object goes, and nobody remembers that GitHub still has the runner",
         seen_by="at rest: registration has no runner object",
         needs=("runner-deleted", "runner-killed", "runner-out-of-memory", "set-created-anew"),
@@ -69,15 +71,6 @@ MUTANTS = (
             "github-cut-bodies",
             "github-empty-bodies",
         ),
-    ),
-    Mutant(
-        name="runner: status is written without its version",
-        kind="drop a precondition",
-        file=f"{AT}/apply.py",
-        old='return {"metadata": {"resourceVersion": action.resource_version}, "status": status}',
-        new='return {"status": status}',
-        danger="a verdict made on an old view replaces what the listener has just written",
-        seen_by="running is not taken back",
     ),
     Mutant(
         name="runner: the controller takes Running back",

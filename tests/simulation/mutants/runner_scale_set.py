@@ -14,16 +14,6 @@ MUTANTS = (
         needs=("listener-killed",),
     ),
     Mutant(
-        name="scale set: it is deleted before its runners have gone",
-        kind="take out a guard",
-        file="controllers/autoscaling_runner_set/deletion.py",
-        old="    if seen.sets:\n",
-        new="    if False:\n",
-        danger="whoever uninstalls a set kills what runs on it",
-        seen_by="no job dies by our hand",
-        needs=("set-created-anew",),
-    ),
-    Mutant(
         name="scale set: what GitHub once had is believed for ever",
         kind="level pass off",
         file="controllers/autoscaling_runner_set/registration.py",

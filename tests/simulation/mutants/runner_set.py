@@ -13,6 +13,7 @@ MUTANTS = (
         new="return self._word(Removal.FORGOTTEN)",
         danger="a runner that has just taken a job is deleted, as its object still looks idle",
         seen_by="no job dies by our hand",
+        needs=("template-changed", "minimum-changed"),
     ),
     Mutant(
         name="set: the patch id is not looked at",
@@ -51,15 +52,5 @@ MUTANTS = (
         new="        if False\n",
         danger="runners that can never get a job fill the set",
         seen_by="at rest: job is still queued",
-    ),
-    Mutant(
-        name="set: when it is deleted nobody is asked",
-        kind="no deregistration at GitHub before deletion",
-        file=f"{AT}/drain.py",
-        old="    if runner.removal is Removal.FORGOTTEN:\n",
-        new="    if True:\n",
-        danger="a runner that has just taken a job goes with its set",
-        seen_by="no job dies by our hand",
-        needs=("set-created-anew",),
     ),
 )

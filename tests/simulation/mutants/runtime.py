@@ -11,7 +11,7 @@ MUTANTS = (
         new="        return True\n",
         danger="a pass on a cache that lags makes the same runners once more",
         seen_by="no runner beyond the maximum",
-        needs=("watch-events-late", "watches-silent"),
+        needs=("watch-events-late",),
     ),
     Mutant(
         name="runtime: no level pass",
@@ -48,10 +48,10 @@ MUTANTS = (
         kind="retry without back-off (hot loop)",
         file="kube/work_queue.py",
         old="        self.add_after(key, self._backoff.delay_s(failures, self._random))\n",
-        new="        self.add(key)\n",
+        new="        self.add_after(key, 0.02)\n",
         danger="an API server in trouble is asked as fast as the network can",
         seen_by="no hot loop",
-        needs=("api-500", "api-503", "api-429", "github-down"),
+        needs=("api-500", "api-503", "webhook-denies-runner-writes"),
     ),
     Mutant(
         name="runtime: trouble is not told",
@@ -61,6 +61,13 @@ MUTANTS = (
         new="                pass\n",
         danger="jobs wait, and nobody can find out why",
         seen_by="what blocks is told",
+        needs=(
+            "github-hour-outage",
+            "github-credentials-revoked",
+            "quota-of-pods",
+            "quota-of-secrets",
+            "runners-crash",
+        ),
     ),
     Mutant(
         name="runtime: a list from the past is believed",
@@ -79,7 +86,7 @@ MUTANTS = (
         old="        return self._clock.monotonic_s() - self._seen_s >= patience_s\n",
         new="        return True\n",
         danger="two controllers work at once, and make everything twice",
-        seen_by="one leader at a time",
+        seen_by="one controller works at a time",
         needs=(
             "leader-killed",
             "leader-stopped",
@@ -94,10 +101,10 @@ MUTANTS = (
         name="lease: who could not renew it goes on",
         kind="lease not honoured",
         file="kube/lease.py",
-        old="            if left_s <= 0:\n",
-        new="            if False:\n",
+        old="        return left_s if left_s > EARLY_S else 0.0\n",
+        new="        return max(left_s, self._retry_s)\n",
         danger="two controllers work at once, after each trouble of the first",
-        seen_by="one leader at a time",
+        seen_by="one controller works at a time",
         needs=("leader-stopped", "leader-cut-off", "lease-renewals-slow", "lease-renewals-refused"),
     ),
 )
