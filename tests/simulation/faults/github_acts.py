@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 from runnerscale.core.secret import SecretText
-from runnerscale.fake_github import jobs, runner_sessions
+from runnerscale.fake_github import jobs, runner_sessions, runners
 from runnerscale.fake_github.model import Job, JobState, Result, Runner, ScaleSet
 from runnerscale.fake_github.scale_sets import delete
 from runnerscale.fake_github.twists import BEFORE, FOREIGN_SCALE_SET, Spoilt
-from tests.simulation.faults.fault import Fault, victim
+from tests.simulation.faults.fault import RUNNERS, Fault, victim
 from tests.simulation.faults.people import encoded, runner_wanted, template_changed
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
+GHOST_S = 50.0
 NOBODY = Spoilt(0, "", "", b"", "", {})
 
 
@@ -75,7 +76,34 @@ async def runner_ghost(world: World, fault: PlannedFault) -> bool:
     if not _waiting(world):
         await runner_wanted(world, fault)
     runner = await victim(world, lambda: _waiting(world), fault.draw)
-    return runner is not None and bool(world.hub.run(runner_sessions.make_ghost, runner))
+    if runner is None or not world.hub.run(runner_sessions.make_ghost, runner):
+        return False
+    # Nothing of ours asks GitHub about a runner that waits (a call for each, again and again), so
+    # a person who wonders why it gets no jobs takes it away.
+    await world.clock.sleep(min(fault.seconds, GHOST_S))
+    await world.api_up()
+    world.delete(RUNNERS, world.sets_namespace, runner.name)
+    return True
+
+
+async def runner_unknown(world: World, fault: PlannedFault) -> bool:
+    """A user removes a waiting runner at GitHub, another one its object: 404 when we ask.
+
+    GitHub never says so of a runner that has a job; so this is no answer out of the blue.
+    """
+    state = world.github.state
+    if not _waiting(world):
+        await runner_wanted(world, fault)
+    runner = await victim(world, lambda: _waiting(world), fault.draw)
+    if runner is None:
+        return False
+    state.options = replace(state.options, unknown_runner_removal_status=404)
+    world.note("user", f"removes runner {runner.name} at GitHub")
+    world.hub.run(runners.forget, runner, "removed by a user")
+    world.delete(RUNNERS, world.sets_namespace, runner.name)
+    await world.clock.sleep(min(fault.seconds, 20.0) + 5.0)
+    state.options = replace(state.options, unknown_runner_removal_status=204)
+    return True
 
 
 async def job_completed_early(world: World, fault: PlannedFault) -> bool:
@@ -98,5 +126,6 @@ FAULTS: dict[str, Fault] = {
     "github-credentials-revoked": credentials_revoked,
     "github-runner-version-refused": runner_version_refused,
     "github-runner-ghost": runner_ghost,
+    "github-runner-unknown": runner_unknown,
     "github-job-completed-early": job_completed_early,
 }

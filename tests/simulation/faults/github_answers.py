@@ -103,9 +103,6 @@ FAULTS: dict[str, Fault] = {
         '{"count":2,"value":[{"id":900001,"name":"x","runnerScaleSetId":1},'
         '{"id":900002,"name":"x","runnerScaleSetId":1}]}',
     ),
-    "github-runner-unknown": _answers(
-        ("remove-runner",), 404, _exception(TASKS, "TaskAgentNotFoundException", "No runner found.")
-    ),
     "github-scale-set-unknown": _answers(
         ("get-scale-set", "open-session", "jit-config", "update-scale-set"),
         404,
