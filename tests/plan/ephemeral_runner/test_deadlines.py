@@ -20,7 +20,7 @@ def test_github_lets_go_of_a_lost_job_before_we_give_up_on_it() -> None:
 
 
 def test_all_questions_together_stay_within_their_rate() -> None:
-    assert d.asked_every_s(alive=1) == 900
+    assert d.asked_every_s(alive=1) == 120
     assert d.asked_every_s(alive=1000) == 10_000
     assert d.busy_asked_every_s(alive=10) == 3600
     assert d.busy_asked_every_s(alive=1000) == 10_000

@@ -38,6 +38,9 @@ from tests.simulation.invariants.rule import Rule
 from tests.simulation.invariants.seen import Seen
 
 BLOCKED_S = 60.0
+# Nobody is told that the registration of an idle runner has vanished. Who waits for no job is
+# asked about three minutes after its start, then every two, and once more after a minute.
+UNASKED_S = 300.0
 TOLD_WITHIN_S = 30.0  # after that: the words travel over two controllers and a listener
 EXCUSED_S = 60.0
 TROUBLESHOOTING = Path(__file__).resolve().parents[3] / "docs" / "troubleshooting.md"
@@ -48,6 +51,7 @@ BUSY = (JobState.HANDED, JobState.RUNNING)
 SILENCING = re.compile(
     r"controller|leader|lease|api-|watch|history-forgotten|slow-network|reads-the-past|foreign"
 )
+TOO_FEW = " has too few runners online"
 BAD_WHEN_TRUE = ("DeletionBlocked", "VersionSkew")
 
 
@@ -80,11 +84,12 @@ class WhatBlocksIsVisible(Rule):
             del self._blocks[what]
         for what, runner_set in blocked.items():
             block = self._blocks.setdefault(what, _Block(now_s))
-            if now_s - block.since_s <= BLOCKED_S or block.told:
+            bound_s = UNASKED_S if what.endswith(TOO_FEW) else BLOCKED_S
+            if now_s - block.since_s <= bound_s or block.told:
                 continue
             for kind in shown(self.seen, world, runner_set):
                 block.shown_s[kind] = now_s
-            late_s = now_s - max(block.since_s, self._silent_s + EXCUSED_S - BLOCKED_S) - BLOCKED_S
+            late_s = now_s - max(block.since_s + bound_s, self._silent_s + EXCUSED_S)
             lacking = [
                 kind
                 for kind in ("condition", "Event", "metric")
@@ -129,7 +134,7 @@ def _unserved(seen: Seen, world: Any, runner_set: Json) -> Iterable[tuple[str, J
         for runner in github.runners.values()
     )
     if here < wanted:
-        yield f"{name} has too few runners online", runner_set
+        yield f"{name}{TOO_FEW}", runner_set
 
 
 def _has_session(seen: Seen, world: Any, runner_set: Json) -> bool:

@@ -65,10 +65,11 @@ OFFLINE_CONFIRMED_AFTER_S = 60.0
 # No registration under a running container: a job that just ended looks the same until the
 # runner's process has packed up.
 LOST_CONFIRMED_AFTER_S = 60.0
-# After the first question at its deadline a runner is asked about again only rarely: every
-# quarter of an hour, and more rarely the more there are, so that all together never cost more
-# than one call in 10 s, whether there are ten of them or ten thousand.
-ASKED_EVERY_S = 900.0
+# After the first question at its deadline a runner is asked about again only now and then: nobody
+# tells us that a registration has vanished, and until then a place is taken that serves nobody.
+# More rarely the more there are, so that all together never cost more than one call in 10 s,
+# whether there are ten of them or ten thousand.
+ASKED_EVERY_S = 120.0
 ASKED_SPACING_S = 10.0
 # A busy runner is asked about even less: GitHub itself ends what it lost contact with.
 BUSY_ASKED_EVERY_S = 3600.0
