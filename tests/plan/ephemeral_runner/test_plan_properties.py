@@ -59,7 +59,7 @@ def some(**parts: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
 BOTH = list(EPHEMERAL_RUNNER_FINALIZERS)
 STATUSES = some(
     phase=st.sampled_from(
-        ["", "Pending", "Running", "Unknown", "Odd", "Failed", "Outdated", "Succeeded"]
+        [*["", "Pending", "Running", "Unknown", "Odd"] * 2, "Failed", "Outdated", "Succeeded"]
     ),
     ready=st.booleans(),
     reason=st.sampled_from(["", "PodLost", "Odd"]),
@@ -91,10 +91,10 @@ def runners(draw: st.DrawFn) -> EphemeralRunner:
         "uid": UID,
         "resourceVersion": "11",
         "creationTimestamp": draw(TIMES),
-        "finalizers": draw(st.sampled_from([BOTH, BOTH, BOTH[:1], BOTH[1:], ["a/b", *BOTH], []])),
+        "finalizers": draw(st.sampled_from([*[BOTH] * 6, BOTH[:1], BOTH[1:], ["a/b", *BOTH], []])),
         "ownerReferences": [{"kind": "EphemeralRunnerSet", "name": "set", "controller": True}],
     }
-    if draw(st.sampled_from([False, False, True])):
+    if draw(st.sampled_from([*[False] * 4, True])):
         meta["deletionTimestamp"] = draw(TIMES.filter(bool))
     spec = {"runnerScaleSetId": draw(st.sampled_from([0, 3])), "spec": draw(TEMPLATES)}
     body = {"metadata": meta, "spec": spec, "status": draw(STATUSES)}
