@@ -21,6 +21,7 @@ from runnerscale.node.questions import SystemNetwork
 from tests.unit.security.test_bodies import MEMORY_MAX, packed
 
 ENDLESS = b" " * 65536
+BOMB = packed(20)
 
 
 def listener_app() -> web.Application:
@@ -51,13 +52,12 @@ PORTS = {
 @pytest.mark.parametrize("port", sorted(PORTS))
 async def test_a_port_that_only_answers_unpacks_and_keeps_no_body(port: str, method: str) -> None:
     make, path = PORTS[port]
-    bomb = packed(20)
     headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
     async with TestServer(make()) as server, aiohttp.ClientSession() as session:
         url = server.make_url(path)
         tracemalloc.start()
         try:
-            async with session.request(method, url, data=bomb, headers=headers) as answer:
+            async with session.request(method, url, data=BOMB, headers=headers) as answer:
                 assert answer.status == (200 if method == "GET" else 405)
             _, peak_bytes = tracemalloc.get_traced_memory()
         finally:
@@ -93,7 +93,7 @@ async def container(head: bytes, piece: bytes) -> AsyncIterator[int]:
 
 ANSWERS: dict[str, tuple[bytes, bytes]] = {
     "a body without end": (b"HTTP/1.1 200 OK\r\n\r\n", ENDLESS),
-    "a packed body": (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + packed(20), b""),
+    "a packed body": (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + BOMB, b""),
     "headers without end": (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n" * 5000),
     "a header without end": (b"HTTP/1.1 200 OK\r\nx: ", b"a" * 65536),
     "a status without end": (b"HTTP/1.1 200 ", b"a" * 65536),
