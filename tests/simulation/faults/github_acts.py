@@ -12,7 +12,6 @@ from tests.simulation.faults.people import encoded, runner_wanted, template_chan
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
-GHOST_S = 50.0
 NOBODY = Spoilt(0, "", "", b"", "", {})
 
 
@@ -76,14 +75,7 @@ async def runner_ghost(world: World, fault: PlannedFault) -> bool:
     if not _waiting(world):
         await runner_wanted(world, fault)
     runner = await victim(world, lambda: _waiting(world), fault.draw)
-    if runner is None or not world.hub.run(runner_sessions.make_ghost, runner):
-        return False
-    # Nothing of ours asks GitHub about a runner that waits (a call for each, again and again), so
-    # a person who wonders why it gets no jobs takes it away.
-    await world.clock.sleep(min(fault.seconds, GHOST_S))
-    await world.api_up()
-    world.delete(RUNNERS, world.sets_namespace, runner.name)
-    return True
+    return runner is not None and bool(world.hub.run(runner_sessions.make_ghost, runner))
 
 
 async def runner_unknown(world: World, fault: PlannedFault) -> bool:
