@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from runnerscale.app.manifests import github_secret, runner_set, set_namespace_manifests
 from runnerscale.app.versions import COMPATIBLE_VERSION
@@ -39,11 +40,25 @@ class Outcome:
     steps: int = 0
     virtual_s: float = 0.0
     settled_after_s: float = 0.0
+    crash: str = ""  # of the simulation itself, or of a component: what nobody expected
 
     @property
     def failed(self) -> bool:
         """Whether anything did not hold."""
-        return bool(self.breaches or self.missing)
+        return bool(self.breaches or self.missing or self.crash)
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """What did not hold, without the circumstances: two failures with one in common are one."""
+        found = {breach.rule for breach in self.breaches}
+        found |= {"at rest"} if self.missing else set()
+        return frozenset(found | ({"crash"} if self.crash else set()))
+
+    @property
+    def wrong(self) -> list[str]:
+        """A sentence each, the first ones."""
+        last = self.crash.rstrip().rpartition("\n")[2]
+        return [*([last] if last else []), *map(str, self.breaches[:5]), *self.missing[:8]]
 
     def report(self) -> str:
         """For people: what, the last lines, how to repeat it."""
@@ -52,10 +67,9 @@ class Outcome:
                 f"seed {self.seed}: all held; {self.steps} steps, {self.virtual_s:.0f} virtual s, "
                 f"at rest {self.settled_after_s:.0f} s after the last fault, {self.trace.digest}"
             )
-        wrong = [str(b) for b in self.breaches[:5]] + self.missing[:8]
         lines = [
             f"seed {self.seed} FAILED:",
-            *(f"  {w}" for w in wrong),
+            *(f"  {sentence}" for sentence in self.wrong),
             f"  faults: {dict(Counter(self.fired))}",
             f"  repeat: make simulate SEED={self.seed}",
         ]
@@ -66,11 +80,12 @@ async def play(scenario: Scenario, folder: Path) -> Outcome:
     """The whole history."""
     world = World(scenario.seed, folder, controllers=scenario.controllers, lease=scenario.lease)
     outcome = Outcome(scenario.seed, world.trace)
+    loop: Any = asyncio.get_running_loop()
+    loop.outcome = outcome  # for whoever has to tell how far it came
     logs.listen(world.judge)
     await world.start()
     _prepare(world, scenario)
     began_s = world.clock.monotonic_s()
-    loop = asyncio.get_running_loop()
     judging = loop.create_task(_judge(world))
     acts = [loop.create_task(_queue(world, job, began_s)) for job in scenario.jobs]
     acts += [loop.create_task(_strike(world, f, began_s, outcome)) for f in scenario.faults]

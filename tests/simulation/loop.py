@@ -12,6 +12,7 @@ its general cases (sockets asked one by one, every ready task looked at for ever
 
 import asyncio
 import heapq
+import traceback
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -25,12 +26,17 @@ from runnerscale.core.randomness import Random
 from tests.simulation.component import COMPONENT, Component
 from tests.simulation.sockets import QuickSelector
 
-__all__ = ["COMPONENT", "Component", "SimulationLoop"]
+__all__ = ["COMPONENT", "Component", "SimulationLoop", "Stuck"]
 
 T = TypeVar("T")
 
 KEPT_MAX = 2048  # then those that are done are let go
+TURNS_AT_ONE_TIME_MAX = 20_000  # a busy second has a few hundred
 CANCELLED_MAX = 200  # so many cancelled timers may lie about
+
+
+class Stuck(KeyboardInterrupt):  # asyncio and the components pass on no other
+    """A history that does not go on: time stands still, or one step takes for ever."""
 
 
 class _Nothing:
@@ -61,6 +67,9 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         self._timers_made = 0
         self.born: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
         self.tasks_made = 0
+        self._turns = 0  # since time moved last
+        self._turned_at_s = -1.0
+        self.outcome: Any = None  # of the history, as far as it came
         self.complaints: list[dict[str, Any]] = []  # exceptions that nobody took
         self._ready = _Ready(random, self.born)
         self.set_task_factory(self._task)
@@ -76,6 +85,15 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         finally:
             GRAVEYARD.append((list(asyncio.all_tasks(self)), list(self._ready)))
 
+    def unexpected(self) -> list[str]:
+        """What components raised and nobody took: a sentence and a traceback each."""
+        for task in [*self.born]:
+            failed = task.done() and not task.cancelled() and task._log_traceback  # type: ignore[attr-defined]
+            if failed:
+                told = {"message": "nobody took this", "task": task, "exception": task.exception()}
+                self.complaints.append(told)
+        return [_told(complaint) for complaint in self.complaints]
+
     def _noted(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.complaints.append(context)
 
@@ -83,8 +101,9 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         task = asyncio.Task(work, loop=loop, **more)
         self.tasks_made += 1
         self.born[task] = self.tasks_made
-        component = COMPONENT.get()
-        if component is not None and more.get("context") is None:
+        context = more.get("context")
+        component = COMPONENT.get() if context is None else context.get(COMPONENT)
+        if component is not None:
             component.kept.append(task)
             if len(component.kept) > KEPT_MAX:
                 component.kept = [each for each in component.kept if not each.done()]
@@ -141,7 +160,12 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         elif timers:
             timeout = max(0.0, timers[0][0] - self.time())
         self._process_events(self._selector.select(timeout))
-        due_s = self.time() + self._clock_resolution
+        now_s = self.time()
+        self._turns = self._turns + 1 if now_s == self._turned_at_s else 0
+        self._turned_at_s = now_s
+        if self._turns > TURNS_AT_ONE_TIME_MAX:
+            raise Stuck(f"time stands still at {now_s} s; ready: {[*ready][:5]}")
+        due_s = now_s + self._clock_resolution
         while timers and timers[0][0] < due_s:
             timer = heapq.heappop(timers)[2]
             timer._scheduled = False  # type: ignore[attr-defined]
@@ -150,6 +174,13 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
+
+
+def _told(complaint: dict[str, Any]) -> str:
+    error = complaint.get("exception")
+    lines = traceback.format_exception(error) if error is not None else []
+    who = complaint.get("task") or complaint.get("future") or complaint.get("handle")
+    return f"{complaint.get('message')} ({who!r})\n{''.join(lines)}"
 
 
 class _Ready:

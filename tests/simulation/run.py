@@ -5,90 +5,136 @@ killed component is never finalised: the process ends without looking back.
 """
 
 import argparse
+import gc
 import json
 import os
 import sys
-import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import structlog
 
-from runnerscale.core.randomness import seeded
-from tests.simulation.drive import Outcome, play
 from tests.simulation.faults import KINDS
-from tests.simulation.loop import SimulationLoop
-from tests.simulation.scenario import Scenario, draw
+from tests.simulation.history import run_scenario
+from tests.simulation.progress import FOLDER, Progress, state_of_the_code
+from tests.simulation.scenario import draw
+from tests.simulation.shrinking import Keep, smaller
+from tests.simulation.summary import Summary
+from tests.simulation.telling import failure
+from tests.simulation.workers import played
+
+__all__ = ["main", "run_scenario"]
 
 HASH_SEED = "0"
-SHRINK_RUNS_MAX = 60
+CHUNK = 25  # seeds of one process: ten megabytes each stay with it
+SMALLER_RUNS = 40
+
+Json = dict[str, Any]
 
 
-def run_scenario(scenario: Scenario) -> Outcome:
-    """The history of a scenario."""
-    with tempfile.TemporaryDirectory() as folder:
-        loop = SimulationLoop(seeded(scenario.seed))
-        return loop.run(play(scenario, Path(folder)))
+def result(seed: int, asked: argparse.Namespace) -> Json:
+    """A seed's history and what it cost; what is wrong, with its repetition."""
+    began_s = time.process_time()
+    scenario = draw(seed, KINDS)
+    outcome = run_scenario(scenario)
+    cpu_s = time.process_time() - began_s
+    told = ""
+    if outcome.failed:
+        kept = Keep()
+        if asked.smaller:
+            kept = smaller(scenario, outcome, run_scenario, runs_max=SMALLER_RUNS)
+            outcome = outcome if kept == Keep() else run_scenario(kept.of(scenario))
+        told = failure(scenario, outcome, kept)
+    return {
+        "seed": seed,
+        "failed": told,
+        "struck": outcome.fired,
+        "steps": outcome.steps,
+        "virtual_s": round(outcome.virtual_s, 1),
+        "cpu_s": round(cpu_s, 3),
+        "digest": outcome.trace.digest,
+        "report": outcome.report() if asked.verbose else "",
+    }
 
 
-def smaller(scenario: Scenario) -> Scenario:
-    """The smallest scenario found that still fails: jobs and faults left out one by one."""
-    runs = 0
-    best = scenario
-    for part in ("faults", "jobs"):
-        place = 0
-        while place < len(getattr(best, part)) and runs < SHRINK_RUNS_MAX:
-            items = getattr(best, part)
-            less = replace(best, **{part: items[:place] + items[place + 1 :]})
-            runs += 1
-            if less.jobs and run_scenario(less).failed:
-                best = less
-            else:
-                place += 1
-    return best
+def one(asked: argparse.Namespace) -> int:
+    """One seed, or what is kept of it, with its whole trace."""
+    keep = Keep(asked.keep_faults, asked.keep_jobs, asked.keep_sets, asked.pace)
+    scenario = draw(asked.seed, KINDS)
+    outcome = run_scenario(keep.of(scenario))
+    print("\n".join(outcome.trace.lines))
+    print(failure(scenario, outcome, keep) if outcome.failed else keep.of(scenario))
+    if not outcome.failed:
+        print(outcome.report())
+    return int(outcome.failed)
 
 
-@dataclass(slots=True)
-class Summary:
-    """Of many seeds."""
+def many(asked: argparse.Namespace) -> int:
+    """Seeds on one or more processes; with `--soak` what was done before is not done again."""
+    first, end = asked.seeds
+    summary = Summary(KINDS)
+    path = FOLDER / f"{state_of_the_code()}.jsonl" if asked.soak else Path(os.devnull)
+    progress = Progress(path)
+    todo = progress.todo(first, end, asked.chunk)
+    if asked.soak and progress.results:
+        print(f"{len(progress.results)} seeds were played before: {path}", flush=True)
+    began_s = time.monotonic()
+    for results in _results(todo, asked):
+        now_s = time.monotonic()
+        progress.add(results, now_s - began_s)
+        began_s = now_s
+        for each in results:
+            if each["failed"]:
+                print(each["failed"], flush=True)
+            elif each.get("report"):
+                print(f"{each['cpu_s']:.2f} s of CPU: {each['report']}", flush=True)
+        if asked.soak:
+            print(f"{len(progress.results)} seeds after {progress.wall_s:.0f} s", flush=True)
+    for seed in sorted(progress.results):
+        summary.add(progress.results[seed])
+    summary.wall_s = progress.wall_s
+    return _end(summary, path, asked)
 
-    seeds: int = 0
-    failed: list[int] = field(default_factory=list)
-    faults: Counter[str] = field(default_factory=Counter)
-    pairs: Counter[str] = field(default_factory=Counter)
-    steps: int = 0
-    virtual_s: float = 0.0
-    cpu_s: float = 0.0
 
-    def add(self, outcome: Outcome, cpu_s: float) -> None:
-        """Count one more."""
-        self.seeds += 1
-        self.steps += outcome.steps
-        self.virtual_s += outcome.virtual_s
-        self.cpu_s += cpu_s
-        self.faults.update(outcome.fired)
-        kinds = sorted(set(outcome.fired))
-        self.pairs.update(f"{a}+{b}" for i, a in enumerate(kinds) for b in kinds[i + 1 :])
-        if outcome.failed:
-            self.failed.append(outcome.seed)
+def _results(todo: list[tuple[int, int]], asked: argparse.Namespace) -> Any:
+    if asked.workers == 1 and not asked.soak:
+        for chunk in todo:
+            for seed in range(*chunk):
+                yield [result(seed, asked)]
+        return
+    _warm_up()
+    for _, results in played(todo, lambda seed: result(seed, asked), workers=asked.workers):
+        yield results
 
-    def as_json(self) -> str:
-        """For those who add up."""
-        return json.dumps(
-            {
-                "seeds": self.seeds,
-                "failed": self.failed,
-                "steps": self.steps,
-                "virtual_s": round(self.virtual_s),
-                "cpu_s": round(self.cpu_s, 1),
-                "faults": dict(sorted(self.faults.items())),
-                "pairs_seen": len(self.pairs),
-                "pairs": len(KINDS) * (len(KINDS) - 1) // 2,
-            }
-        )
+
+def _warm_up() -> None:
+    """What every process needs is there before the first is forked, and stays shared."""
+    scenario = draw(0, KINDS)
+    run_scenario(replace(scenario, faults=(), jobs=scenario.jobs[:1]))
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # a process ends after a few seeds: nothing has to be collected
+
+
+def _end(summary: Summary, path: Path, asked: argparse.Namespace) -> int:
+    wrong = bool(summary.failed)
+    if asked.soak:
+        lacks = summary.lacks()
+        wrong = wrong or bool(lacks)
+        told = {**summary.as_json(), "code": path.stem, "lacks": lacks, "unseen": summary.unseen}
+        path.with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n")
+        print(f"\n{summary.table()}")
+        print(*lacks, f"in full: {path.with_suffix('.json')}", sep="\n", flush=True)
+        return int(wrong)
+    print(json.dumps(summary.as_json()), flush=True)
+    return int(wrong)
+
+
+def _places(text: str) -> tuple[int, ...]:
+    return () if text == "none" else tuple(int(place) for place in text.split(","))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -96,34 +142,20 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", nargs=2, type=int, metavar=("FIRST", "END"))
     parser.add_argument("--seed", type=int, help="one seed, with its whole trace")
+    parser.add_argument("--workers", type=int, default=1, help="so many processes at a time")
+    parser.add_argument("--chunk", type=int, default=CHUNK, help="seeds of one process")
+    parser.add_argument("--soak", action="store_true", help="go on where it was; assert enough")
     parser.add_argument("--log", action="store_true", help="the components' own log lines too")
     parser.add_argument("--smaller", action="store_true", help="minimise what fails")
     parser.add_argument("--verbose", action="store_true", help="a line for each seed")
+    parser.add_argument("--keep-faults", type=_places, help="these of the seed's faults: 2,5")
+    parser.add_argument("--keep-jobs", type=_places, help="these of its jobs, or none")
+    parser.add_argument("--keep-sets", type=_places, help="these of its runner sets")
+    parser.add_argument("--pace", type=float, default=1.0, help="all times so much shorter: 0.3")
     asked = parser.parse_args(arguments)
     if not asked.log:
         structlog.configure(processors=[_drop])
-    if asked.seed is not None:
-        scenario = draw(asked.seed, KINDS)
-        outcome = run_scenario(scenario)
-        print("\n".join(outcome.trace.lines))
-        print(scenario)
-        print(outcome.report())
-        return int(outcome.failed)
-    first, end = asked.seeds
-    summary = Summary()
-    for seed in range(first, end):
-        began_s = time.process_time()
-        scenario = draw(seed, KINDS)
-        outcome = run_scenario(scenario)
-        summary.add(outcome, time.process_time() - began_s)
-        if outcome.failed:
-            print(outcome.report(), flush=True)
-            if asked.smaller:
-                print("smallest that fails:", smaller(scenario), flush=True)
-        if asked.verbose:
-            print(f"{time.process_time() - began_s:.2f} s of CPU: {outcome.report()}", flush=True)
-    print(summary.as_json(), flush=True)
-    return int(bool(summary.failed))
+    return one(asked) if asked.seed is not None else many(asked)
 
 
 def _drop(*_: object) -> str:

@@ -27,20 +27,23 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("first", [0, 10])
+@pytest.mark.parametrize("first", [0, 25])
 def test_nothing_is_lost_killed_or_leaked(first: int) -> None:
-    done = simulate("--seeds", str(first), str(first + 10))
+    done = simulate("--seeds", str(first), str(first + 25), "--smaller")
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     summary = json.loads(done.stdout.splitlines()[-1])
-    assert summary["seeds"] == 10
-    assert sum(summary["faults"].values()) > 10  # a run without faults proves nothing
+    assert summary["seeds"] == 25
+    assert sum(summary["faults"].values()) > 50  # a run without faults proves nothing
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-def test_one_seed_is_one_history() -> None:
-    digests = []
-    for _ in range(2):
-        done = simulate("--seeds", "3", "6", "--verbose")
-        digests.append(re.findall(r", ([0-9a-f]{16})$", done.stdout, re.MULTILINE))
-    assert len(digests[0]) == 3
-    assert digests[0] == digests[1]
+def test_one_seed_is_one_history_whatever_the_process_played_before() -> None:
+    fresh, warm, forked = (
+        simulate("--seeds", first, "5", "--verbose", *more)
+        for first, more in (("4", ()), ("3", ()), ("4", ("--workers", "2")))
+    )
+    digests = [
+        re.findall(r"^.* seed 4: .* ([0-9a-f]{16})$", d.stdout, re.M) for d in (fresh, warm, forked)
+    ]
+    assert len(digests[0]) == 1, fresh.stdout + fresh.stderr[-2000:]
+    assert digests == [digests[0]] * 3

@@ -199,7 +199,10 @@ class World(Kubectl):
 
     def _written(self, write: Write) -> None:
         agent = AGENT.get()
-        self.note(agent or write.by.rpartition(":")[2], str(write))
+        who = agent or write.by.rpartition(":")[2]
+        self.note(who, str(write))
+        name = f"{write.resource.partition('.')[0]} {write.namespace}/{write.name}"
+        self.trace.wrote(self.clock.monotonic_s(), who, write.verb, name, write.version)
         self.judge.hear(write)
         if self.leadership is not None:
             wrong = self.leadership.hear(write, agent=agent, now_s=self.clock.monotonic_s())

@@ -38,11 +38,20 @@ class Write:
             self.after is None or bool(self.after["metadata"].get("deletionTimestamp"))
         )
 
-    def __str__(self) -> str:
-        verb = "create" if self.before is None else "remove" if self.after is None else "update"
+    @property
+    def verb(self) -> str:
+        """In the words of the trace; `delete` decides that it goes, `remove` is its end."""
         if self.after is not None and self.begins_deletion:
-            verb = "delete"
-        return f"{verb} {self.resource} {self.namespace}/{self.name}"
+            return "delete"
+        return "create" if self.before is None else "remove" if self.after is None else "update"
+
+    @property
+    def version(self) -> str:
+        """The object's resourceVersion by this write, or the last one that it had."""
+        return str((self.after or self.before or {"metadata": {}})["metadata"]["resourceVersion"])
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource} {self.namespace}/{self.name}"
 
 
 class Writes:

@@ -65,6 +65,8 @@ class Hunt:
             return True
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0.0)
+        if outcome.crash:
+            self.heard = self.heard or (BREAKS_DOWN, outcome.wrong[0])
         if outcome.missing:
             self.heard = self.heard or (AT_REST, outcome.missing[0])
         return self.heard is not None

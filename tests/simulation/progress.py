@@ -1,0 +1,69 @@
+"""What a long run has shown so far, on disk: it can be stopped and goes on where it was.
+
+One file for each state of the code, because a seed means the same history only there.
+"""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.simulation.workers import Chunk
+
+Json = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build" / "soak"
+CODE = ("src", "tests/simulation", "tests/unit/node")  # what a history is made of
+
+
+def state_of_the_code() -> str:
+    """The commit, and what is changed since."""
+    commit = _git("rev-parse", "--short=12", "HEAD").decode().strip()
+    changed = _git("diff", "HEAD", "--", *CODE)
+    changed += _git("ls-files", "--others", "--exclude-standard", "--", *CODE)
+    mark = hashlib.sha256(changed).hexdigest()[:8]
+    return f"{commit}-{mark}" if changed else commit
+
+
+def _git(*words: str) -> bytes:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True).stdout
+
+
+class Progress:
+    """The results so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.results: dict[int, Json] = {}
+        self.wall_s = 0.0
+        for line in path.read_text().splitlines() if path.exists() else ():
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue  # it was stopped in the middle of this line
+            self._take(told["results"], told["wall_s"])
+
+    def _take(self, results: Sequence[Json], wall_s: float) -> None:
+        self.wall_s += wall_s
+        self.results.update({result["seed"]: result for result in results})
+
+    def add(self, results: Sequence[Json], wall_s: float) -> None:
+        """Some more; `wall_s` went by since the last ones."""
+        self._take(results, wall_s)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(json.dumps({"wall_s": round(wall_s, 2), "results": results}) + "\n")
+
+    def todo(self, first: int, end: int, size: int) -> list[Chunk]:
+        """The seeds that are left, in pieces."""
+        pieces: list[Chunk] = []
+        for seed in range(first, end):
+            if seed in self.results:
+                continue
+            if pieces and pieces[-1][1] == seed and seed - pieces[-1][0] < size:
+                pieces[-1] = (pieces[-1][0], seed + 1)
+            else:
+                pieces.append((seed, seed + 1))
+        return pieces

@@ -1,0 +1,186 @@
+"""A failure is never passed over, is made smaller, and says how to repeat it."""
+
+import asyncio
+import os
+import re
+import shlex
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runnerscale.core.randomness import seeded
+from tests.simulation import history, run
+from tests.simulation import summary as summary_module
+from tests.simulation.component import Component
+from tests.simulation.drive import Outcome
+from tests.simulation.faults import KINDS
+from tests.simulation.invariants import Breach
+from tests.simulation.loop import SimulationLoop, Stuck
+from tests.simulation.parts import start
+from tests.simulation.progress import Progress
+from tests.simulation.scenario import Scenario, draw
+from tests.simulation.shrinking import Keep, smaller
+from tests.simulation.summary import Summary, possible_pairs
+from tests.simulation.trace import Trace
+from tests.simulation.workers import chunks, played
+
+SCENARIO = next(s for s in (draw(seed, KINDS) for seed in range(50)) if len(s.faults) > 4)
+GUILTY = SCENARIO.faults[2]
+
+
+def judged(scenario: Scenario) -> Outcome:
+    """As if one fault and one job were enough for a breach."""
+    outcome = Outcome(scenario.seed, Trace())
+    outcome.trace.wrote(1.5, "the-controller", "delete", "pods demo/a-runner", "17")
+    guilty = [fault for fault in scenario.faults if fault.draw == GUILTY.draw]
+    if guilty and scenario.jobs:
+        outcome.breaches = [
+            Breach("no job dies by our hand", "the pod under job 1", guilty[0].at_s)
+        ]
+    return outcome
+
+
+def test_what_is_not_needed_for_a_failure_is_left_out() -> None:
+    kept = smaller(SCENARIO, judged(SCENARIO), judged)
+    small = kept.of(SCENARIO)
+    assert kept.faults == (2,)
+    assert len(small.jobs) == len(small.sets) == 1
+    assert small.faults[0].at_s == pytest.approx(GUILTY.at_s * kept.pace)
+    assert judged(small).failed
+
+
+def test_another_failure_is_not_taken_for_the_same() -> None:
+    first = replace(judged(SCENARIO), breaches=[Breach("terminal phases stay", "", 1.0)])
+    assert smaller(SCENARIO, first, judged, runs_max=10) == Keep()
+
+
+def test_the_search_ends_after_so_many_runs() -> None:
+    runs = []
+
+    def counted(scenario: Scenario) -> Outcome:
+        runs.append(scenario)
+        return judged(scenario)
+
+    smaller(SCENARIO, judged(SCENARIO), counted, runs_max=5)
+    assert len(runs) == 5
+
+
+def test_a_planted_breach_fails_the_run_and_its_command_repeats_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "run_scenario", judged)
+    seed = SCENARIO.seed
+    assert run.main(["--log", "--seeds", str(seed), str(seed + 1), "--smaller"]) == 1
+    told = capsys.readouterr().out
+    assert "no job dies by our hand" in told
+    assert re.search(r"1\.500 s +the-controller +delete +pods demo/a-runner +17", told)
+    assert f"repeat all of it: make simulate SEED={seed}\n" in told
+    command = re.search(r'repeat the smallest: make simulate SEED=(\d+) ARGS="(.*)"', told)
+    assert command is not None
+    assert "--keep-faults 2 " in command[2]
+    assert run.main(["--log", "--seed", command[1], *shlex.split(command[2])]) == 1
+    without = command[2].replace("--keep-faults 2", "--keep-faults none")
+    assert run.main(["--log", "--seed", command[1], *shlex.split(without)]) == 0
+
+
+def test_a_crash_of_the_simulation_is_a_failure_with_its_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play(scenario: Scenario, folder: Path) -> Outcome:
+        raise AssertionError("the harness is wrong")
+
+    monkeypatch.setattr(history, "play", play)
+    outcome = history.run_scenario(SCENARIO)
+    assert outcome.failed
+    assert outcome.rules == {"crash"}
+    assert "the harness is wrong" in outcome.report()
+    assert "Traceback" in outcome.crash
+
+
+def test_a_world_in_which_nothing_will_ever_happen_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play(scenario: Scenario, folder: Path) -> Outcome:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("never")
+
+    monkeypatch.setattr(history, "play", play)
+    assert "nothing will ever happen" in history.run_scenario(SCENARIO).crash
+
+
+def test_what_a_component_raises_and_nobody_takes_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def breaks() -> None:
+        raise ValueError("a mistake of a component")
+
+    async def play(scenario: Scenario, folder: Path) -> Outcome:
+        start(Component("a"), breaks())
+        await asyncio.sleep(1)
+        return Outcome(scenario.seed, Trace())
+
+    monkeypatch.setattr(history, "play", play)
+    outcome = history.run_scenario(SCENARIO)
+    assert outcome.failed
+    assert "a mistake of a component" in outcome.crash
+
+
+def test_time_that_stands_still_is_told() -> None:
+    async def spins() -> None:
+        while True:  # noqa: ASYNC110 - this is the mistake
+            await asyncio.sleep(0)
+
+    with pytest.raises(Stuck, match="time stands still at 0"):
+        SimulationLoop(seeded(1)).run(spins())
+
+
+def test_a_step_without_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(scenario: Scenario, folder: Path) -> Outcome:
+        while True:
+            pass
+
+    monkeypatch.setattr(history, "play", play)
+    monkeypatch.setattr(history, "CPU_MAX_S", 0.2)
+    assert "no end after 0 s of CPU" in history.run_scenario(SCENARIO).crash
+
+
+def test_a_process_that_dies_is_the_failure_of_its_seed_and_the_others_are_played() -> None:
+    def play(seed: int) -> dict[str, object]:
+        if seed == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"seed": seed, "failed": ""}
+
+    results = [each for _, part in played(chunks(0, 9, 3), play, workers=2) for each in part]
+    assert sorted(each["seed"] for each in results) == list(range(9))
+    failed = [each for each in results if each["failed"]]
+    assert [each["seed"] for each in failed] == [4]
+    assert "ended with -9" in failed[0]["failed"]
+
+
+def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "soak" / "commit.jsonl"
+    progress = Progress(path)
+    progress.add([{"seed": seed, "failed": ""} for seed in (0, 1, 2, 5)], 1.5)
+    with path.open("a") as file:
+        file.write('{"wall_s": 1, "resu')  # killed while it wrote
+    again = Progress(path)
+    assert again.todo(0, 10, 3) == [(3, 5), (6, 9), (9, 10)]
+    assert again.wall_s == 1.5
+
+
+def test_a_long_run_names_what_it_has_not_seen() -> None:
+    summary = Summary(("a", "b", "c"))
+    for seed in range(600):
+        struck = ["a", "b"] if seed < 500 else ["a", "c"]
+        summary.add({"seed": seed, "failed": "", "struck": struck})
+    assert summary.rare == ["c (100)"]
+    assert summary.unseen == ["b+c"]
+    assert len(summary.lacks()) == 2
+
+
+def test_what_never_meets_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary_module, "HOUR_KINDS", ("an-hour", "another-hour"))
+    pairs = possible_pairs(("api-410", "an-hour", "another-hour"))
+    assert pairs == {"an-hour+api-410", "another-hour+api-410"}
