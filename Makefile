@@ -58,7 +58,11 @@ go-client: $(VENV)/.dev ## GitHub's own Go client against the fake GitHub (needs
 
 .PHONY: simulate
 simulate: $(VENV)/.dev ## the whole system on a virtual clock under faults: SEED=n with its trace, or N=100 seeds
-	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds 0 $(or $(N),100) --smaller) $(ARGS)
+	@$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds 0 $(or $(N),100) --workers $(WORKERS) --smaller) $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/.dev ## 10,000 seeds (N=), goes on where it was stopped; every kind and pair of faults must have struck
+	@$(BIN)/python -m tests.simulation.run --soak --seeds 0 $(or $(N),10000) --workers $(WORKERS) --smaller $(ARGS)
 
 .PHONY: sweeps
 sweeps: $(VENV)/.dev ## every write, call and event of the canonical scenarios disturbed in turn (ARGS="--full": hours)

@@ -3,6 +3,8 @@
 The order is that of a reader: the sentence first, the command last.
 """
 
+import math
+
 from tests.simulation.drive import Outcome
 from tests.simulation.scenario import Scenario
 from tests.simulation.shrinking import Keep
@@ -16,7 +18,9 @@ def failure(scenario: Scenario, outcome: Outcome, kept: Keep) -> str:
     lines = [f"seed {scenario.seed} FAILED:", *(f"  {sentence}" for sentence in outcome.wrong)]
     if outcome.crash:
         lines += ["", "traceback:", *outcome.crash.rstrip().splitlines()[-TRACEBACK_LINES:]]
-    lines += ["", f"the last {len(outcome.trace.writes)} writes:", outcome.trace.table()]
+    until_s = outcome.breaches[0].at_s if outcome.breaches else math.inf
+    lines += ["", f"the last writes{' until then' * bool(outcome.breaches)}:"]
+    lines.append(outcome.trace.table(until_s))
     lines += ["", "what was drawn, as far as it is needed:", str(small)]
     lines += ["", f"repeat all of it: make simulate SEED={scenario.seed}"]
     if kept != Keep():

@@ -33,7 +33,7 @@ GUILTY = SCENARIO.faults[2]
 def judged(scenario: Scenario) -> Outcome:
     """As if one fault and one job were enough for a breach."""
     outcome = Outcome(scenario.seed, Trace())
-    outcome.trace.wrote(1.5, "the-controller", "delete", "pods demo/a-runner", "17")
+    outcome.trace.wrote(0.5, "the-controller", "delete", "pods demo/a-runner", "17")
     guilty = [fault for fault in scenario.faults if fault.draw == GUILTY.draw]
     if guilty and scenario.jobs:
         outcome.breaches = [
@@ -75,7 +75,7 @@ def test_a_planted_breach_fails_the_run_and_its_command_repeats_it(
     assert run.main(["--log", "--seeds", str(seed), str(seed + 1), "--smaller"]) == 1
     told = capsys.readouterr().out
     assert "no job dies by our hand" in told
-    assert re.search(r"1\.500 s +the-controller +delete +pods demo/a-runner +17", told)
+    assert re.search(r"0\.500 s +the-controller +delete +pods demo/a-runner +17", told)
     assert f"repeat all of it: make simulate SEED={seed}\n" in told
     command = re.search(r'repeat the smallest: make simulate SEED=(\d+) ARGS="(.*)"', told)
     assert command is not None

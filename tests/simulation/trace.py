@@ -6,10 +6,12 @@ from collections import deque
 from dataclasses import dataclass, field
 
 LINES_MAX = 20_000
-WRITES_MAX = 30
+WRITES_MAX = 2_000
+SHOWN_MAX = 30
+BEATS = ("leases kube-node-lease/",)
 COLUMNS = ("at", "who", "verb", "object", "version")
 
-Row = tuple[str, str, str, str, str]
+Row = tuple[float, str, str, str, str]
 
 
 @dataclass(slots=True)
@@ -30,11 +32,17 @@ class Trace:
 
     def wrote(self, now_s: float, who: str, verb: str, name: str, version: str) -> None:
         """One write, for the table of the last ones."""
-        self.writes.append((f"{now_s:.3f} s", who, verb, name, version))
+        self.writes.append((now_s, who, verb, name, version))
 
-    def table(self) -> str:
-        """The last writes in columns."""
-        rows = [COLUMNS, *self.writes]
+    def last_writes(self, until_s: float) -> list[Row]:
+        """Those before that time that tell something: heartbeats are left out."""
+        told = [row for row in self.writes if row[0] <= until_s and not row[3].startswith(BEATS)]
+        return told[-SHOWN_MAX:]
+
+    def table(self, until_s: float) -> str:
+        """The last writes until then, in columns."""
+        written = self.last_writes(until_s)
+        rows = [COLUMNS, *((f"{now_s:.3f} s", *rest) for now_s, *rest in written)]
         widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
