@@ -164,6 +164,7 @@ class World:
         for name in NAMES:
             self.api.put(EPHEMERAL_RUNNERS, "default", name, status={"phase": "Pending"})
         self.api_faults: list[tuple[str, kube.KubeError]] = []
+        self.down_until_s = 0.0
         self.said: dict[str, set[str]] = {}  # by runner: jobs that a delivered message started
         self.news_s: dict[int, float] = {}  # when a message first came
         self.numbers_s: list[float] = []  # when a number was stored
@@ -214,6 +215,8 @@ class World:
         return {**item["status"], **({"going": going} if going else {})}
 
     def api_fault(self, when: str) -> None:
+        if asyncio.get_running_loop().time() < self.down_until_s:
+            raise kube.Unreachable("down")
         if self.api_faults and self.api_faults[0][0] == when:
             raise self.api_faults.pop(0)[1]
 
@@ -316,6 +319,7 @@ STEPS = st.one_of(
         st.sampled_from(["gone", "going", "Failed", "touch"]),
         st.sampled_from(NAMES),
     ),
+    st.tuples(st.just("down"), st.sampled_from([5.0, 45.0, 100.0])),
     st.tuples(st.just("kill")),
     st.tuples(st.just("unordered")),
 )
@@ -336,6 +340,8 @@ async def play(world: World, steps: list[tuple[Any, ...]], waits: list[float]) -
                 world.api_faults += rest[0]
             case "controller":
                 world.controller(*rest)
+            case "down":
+                world.down_until_s = asyncio.get_running_loop().time() + rest[0]
             case "kill":
                 await world.kill()
                 world.start()
@@ -357,6 +363,7 @@ async def heal(world: World) -> None:
     world.github.fresh.set()
     world.github.lost_acks.clear()
     world.api_faults.clear()
+    world.down_until_s = 0.0
     world.github.unordered = False
     await asyncio.sleep(HEALED_S)
 
