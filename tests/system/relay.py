@@ -81,6 +81,10 @@ class Relay:
         self._silent.clear()
 
     async def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.CancelledError):  # asyncio would report it as an error
+            await self._relay(reader, writer)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.taken += 1
         self._open.add(writer)
         if self.holds_new:
