@@ -7,6 +7,7 @@ object or that no condition knows of: who reads it looks for something that is n
 from collections.abc import Iterable
 from typing import Any
 
+from tests.simulation.invariants.gauges import families
 from tests.simulation.invariants.names import (
     LISTENERS,
     RUNNER_SETS,
@@ -44,8 +45,8 @@ def wrong_troubles(seen: Seen, world: Any) -> Iterable[str]:
     for process in world.controllers:
         if not process.leads or process.component.dead:
             continue
-        for family in process.registry.collect():
-            for sample in family.samples if family.name == "runnerscale_trouble" else ():
+        for family in families(process.registry, ("runnerscale_trouble",)):
+            for sample in family.samples:
                 labels = sample.labels
                 if sample.value <= 0 or labels["kind"] not in TABLES:
                     continue
