@@ -137,6 +137,8 @@ class Site:
         self.lives[seat] = Process(self, seat, self.numbers)
 
     async def do(self, what: str, seat: str, seconds: float) -> None:
+        if seat == "leader":
+            seat = next((name.split("-")[0] for name in self.working), SEATS[0])
         net, life = self.nets[seat], self.lives[seat]
         late_s = min(seconds / 4, LATE_MAX_S)
         match what:
@@ -178,7 +180,7 @@ STEPS = st.lists(
         st.sampled_from(
             ["cut", "deaf", "there", "back", "heal", "kill", "stop", "slow", "touch", "delete"]
         ),
-        st.sampled_from(SEATS),
+        st.sampled_from(["leader", "leader", *SEATS]),
         st.integers(1, 120).map(lambda quarters: quarters / 4),
     ),
     max_size=14,

@@ -33,7 +33,7 @@ from tests.properties import examples
 from tests.unit.listener.conftest import config, metrics, value
 from tests.unit.listener.fakes import TinyApi, clock
 
-NAMES = ("runner-a", "runner-b", "runner-c")
+NAMES = ("runner-a", "runner-b", "failed", "going")
 TERMINAL = ("Failed", "Succeeded", "Outdated")
 LOW, HIGH = 1, 6
 HEALED_S = 900.0  # jobs in a body count for ten minutes beside statistics that deny them
@@ -164,6 +164,9 @@ class World:
         for name in NAMES:
             self.api.put(EPHEMERAL_RUNNERS, "default", name, status={"phase": "Pending"})
         self.api_faults: list[tuple[str, kube.KubeError]] = []
+        self.api.touch(EPHEMERAL_RUNNERS, "default", "failed", phase="Failed")
+        going = {"deletionTimestamp": "2027-01-15T08:00:00Z"}
+        self.api.objects[EPHEMERAL_RUNNERS.plural, "default", "going"]["metadata"] |= going
         self.down_until_s = 0.0
         self.said: dict[str, set[str]] = {}  # by runner: jobs that a delivered message started
         self.news_s: dict[int, float] = {}  # when a message first came
