@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 from runnerscale.fake_github import sessions
+from tests.simulation.fabricated import CONTROLLER, LISTENER, Case, runner_object
 from tests.simulation.invariants import RUNNERS
 from tests.simulation.invariants.pace import BOUNDS
-from tests.simulation.test_invariants import CONTROLLER, LISTENER, Case, runner_object
 
 
 def test_running_that_is_taken_back_is_a_breach_and_an_end_is_none() -> None:
