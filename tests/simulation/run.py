@@ -54,6 +54,7 @@ def result(seed: int, asked: argparse.Namespace) -> Json:
         "struck": outcome.fired,
         "steps": outcome.steps,
         "virtual_s": round(outcome.virtual_s, 1),
+        "settled_s": round(outcome.settled_after_s, 1),
         "cpu_s": round(cpu_s, 3),
         "digest": outcome.trace.digest,
         "report": outcome.report() if asked.verbose else "",

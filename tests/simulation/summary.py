@@ -41,6 +41,7 @@ class Summary:
     virtual_s: float = 0.0
     cpu_s: float = 0.0
     wall_s: float = 0.0
+    slowest: tuple[float, int] = (0.0, 0)  # until at rest after the last fault; the seed
 
     def add(self, result: Json) -> None:
         """One seed more, as `run.result` tells it."""
@@ -48,6 +49,7 @@ class Summary:
         self.steps += result.get("steps", 0)
         self.virtual_s += result.get("virtual_s", 0.0)
         self.cpu_s += result.get("cpu_s", 0.0)
+        self.slowest = max(self.slowest, (result.get("settled_s", 0.0), result["seed"]))
         struck = result.get("struck", [])
         self.struck.update(struck)
         names = sorted(set(struck))
@@ -76,6 +78,7 @@ class Summary:
             "virtual_s": round(self.virtual_s),
             "cpu_s": round(self.cpu_s, 1),
             "wall_s": round(self.wall_s, 1),
+            "at_rest_after_s": self.slowest[0],
             "faults": {kind: self.struck[kind] for kind in sorted(self.kinds)},
             "pairs_seen": len(possible & self.pairs.keys()),
             "pairs": len(possible),
@@ -96,6 +99,7 @@ class Summary:
                 "virtual time",
                 f"{self.virtual_s / 3600:.0f} h, {self.virtual_s / each:.0f} s a seed",
             ),
+            ("at rest", f"at most {self.slowest[0]:.0f} s after a fault, seed {self.slowest[1]}"),
             ("faults that struck", f"{sum(counts)} of {len(self.kinds)} kinds"),
             ("each kind", f"{counts[0]} to {counts[-1]} times"),
             ("pairs of kinds", f"{told['pairs_seen']} seen of {told['pairs']} that can meet"),
