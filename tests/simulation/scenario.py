@@ -11,7 +11,7 @@ from runnerscale.core.randomness import Random, seeded
 
 FAULTS_UNTIL_S = 300.0
 JOBS_MAX = 12
-FAULTS_MIN, FAULTS_MAX = 5, 10
+FAULTS_MIN, FAULTS_MAX = 5, 11
 
 # Two controllers with a lease: a renewal every two seconds of each, so these are short.
 LEASE_RATE = 0.25
