@@ -9,9 +9,11 @@ import asyncio
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -300,6 +302,11 @@ class Plant:
                 self.control = control
                 await until(control.healthy, why=self.github.said)
                 yield self
+        except AssertionError:
+            kept = tempfile.mkdtemp(prefix="runnerscale-fault-logs-")
+            shutil.copytree(self.folder / "logs", kept, dirs_exist_ok=True)
+            print(f"the logs of all parts are kept in {kept}")
+            raise
         finally:
             await self.end()
 
