@@ -1,13 +1,15 @@
 """Runners that die, cannot start, or are taken away with what belongs to them."""
 
+from runnerscale.apiserver.faults import FaultRule
 from runnerscale.node.processes import ProcessSpec, StartFailed
-from tests.simulation.faults.fault import RUNNERS, Fault, running, victim
+from tests.simulation.faults.fault import RUNNERS, Fault, jobs_come, running, victim
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.users import cancel_lasting
-from tests.simulation.world import World
+from tests.simulation.world import World, account
 
 HOLD = "example.com/hold"
 LISTENERS = "autoscalinglisteners.actions.github.com"
+ASLEEP_S = 6.0
 AT_WORK_SHARE = 0.4  # of the strikes in which runners crash: with their job just begun
 ALL_SHARE = 0.3  # all of them, before they have a job
 
@@ -68,13 +70,42 @@ async def runners_crash(world: World, fault: PlannedFault) -> bool:
     """Runners end with code 1: half of them or all before they have a job, or just after."""
     program = world.runner_program
     if fault.draw < AT_WORK_SHARE:
-        program.crash_at_work = True
-        await world.clock.sleep(fault.seconds)
-        program.crash_at_work = False
-        return True
+        return await _crash_at_work(world, fault)
     program.crash_rate = 1.0 if fault.draw < AT_WORK_SHARE + ALL_SHARE else 0.5
     await world.clock.sleep(fault.seconds)
     program.crash_rate = 0.0
+    return True
+
+
+async def _crash_at_work(world: World, fault: PlannedFault) -> bool:
+    """With its job just begun, while listeners are asleep or slow: they hear of it too late."""
+    assert world.api is not None
+    program, server = world.runner_program, world.api
+    program.crash_at_work = True
+    await jobs_come(world, 1)
+    listeners = running(world, "listener")
+    slow = [
+        FaultRule(
+            verbs=frozenset({"patch"}),
+            resource="ephemeralrunners/status",
+            user=account(listener.spec.pod.name),
+            delay_s=1.0,
+        )
+        for listener in listeners
+    ]
+    if fault.draw < AT_WORK_SHARE / 2:
+        for listener in listeners:
+            listener.component.pause()
+        await world.clock.sleep(ASLEEP_S)
+        for listener in listeners:
+            world.go_on(listener.component)
+    else:
+        for rule in slow:
+            server.faults.add(rule)
+    await world.clock.sleep(fault.seconds)
+    for rule in slow:
+        server.faults.remove(rule)
+    program.crash_at_work = False
     return True
 
 
