@@ -43,6 +43,9 @@ class MemoryCache:
     def is_caught_up(self, resource_version: str) -> bool:
         return True
 
+    def shows(self, key: str, version: str) -> bool:
+        return True
+
     def relist(self) -> None:
         pass
 

@@ -51,6 +51,7 @@ from runnerscale.kube.client import KubeClient
 from runnerscale.kube.cluster import load_config, open_client
 from runnerscale.kube.controller import Controller
 from runnerscale.kube.events import EventRecorder
+from runnerscale.kube.freshness import Freshness
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.lease import LeaderLease
 from runnerscale.kube.metrics import KubeMetrics
@@ -149,6 +150,7 @@ class Manager:
         ours = keys.LISTENER_NAME
         self._roles = self._informer(ROLES, where, label_selector=ours)
         self._bindings = self._informer(ROLE_BINDINGS, where, label_selector=ours)
+        self._freshness = Freshness(self._runners, self._sets, clock=clock, random=random)
         self._wire_runners()
         self._set_reconciler = self._wire_sets()
         self._wire_listeners()
@@ -236,11 +238,13 @@ class Manager:
             build_version=COMPATIBLE_VERSION,
             min_runners=bounds.low,
             max_runners=bounds.high,
+            is_view_proven=lambda: self._freshness.is_proven,
         )
         controller = self._controller(
             set_controller.NAME, reconciler, self._sets, own, self._options.set_workers
         )
         reconciler.connect(controller.enqueue, controller.enqueue_after)
+        self._freshness.on_proven(reconciler.look_at_all)
         return reconciler
 
     def _wire_listeners(self) -> None:
@@ -291,6 +295,7 @@ class Manager:
             reporter=self._reporter,
             own_writes=own,
             clock=self._clock,
+            wrote=self._freshness.wrote,
         )
         name, workers = "autoscalingrunnerset", options.runner_set_workers
         controller = self._controller(name, reconciler, self._runner_sets, own, workers)
@@ -345,6 +350,7 @@ class Manager:
         self.worked = True
         async with asyncio.TaskGroup() as group:
             group.create_task(self._conditions.run(), name="conditions")
+            group.create_task(self._freshness.run(), name="freshness")
             for controller in self._controllers:
                 group.create_task(controller.run(), name=controller.name)
 

@@ -46,6 +46,7 @@ HEALTHY_AFTER_S = 10.0  # a stream that lived so long ends the row of failures
 LIST_TIMEOUT_S = 120.0  # some thousand pods with big specs take tens of seconds
 UNREADABLE_MAX = 3  # streams in a row that ended with something that is no event
 FAILING_S = 60.0  # longer than any wait between two attempts, and than an attempt takes
+GONE_MAX = 1024  # removed objects that are remembered: answers come seconds later at most
 STALE_LISTS_MAX = 3  # a list older than what we know is asked for again so often, then believed
 
 
@@ -87,6 +88,7 @@ class Informer(Generic[T]):
         self._progress_handlers: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
         self._version = ""  # resume from here; "": list first
+        self._gone: dict[str, str] = {}  # what was removed lately, and at which version
         self._number = -1  # the highest version seen, where versions are numbers
         self._must_list = True
         self._stale_lists = 0
@@ -138,6 +140,14 @@ class Informer(Generic[T]):
         if wanted is None or self._number < 0:
             return resource_version == self._version
         return self.synced and self._number >= wanted
+
+    def shows(self, key: str, version: str) -> bool:
+        """Whether the object is there as of that version, or was and is gone since."""
+        known = self.store.get(key)
+        if known is not None and not is_newer(version, known.metadata.resource_version):
+            return True
+        gone = self._gone.get(key)
+        return key in self.poisoned or (gone is not None and not is_newer(version, gone))
 
     def relist(self) -> None:
         """List again as soon as possible: somebody has reason to doubt the stream."""
@@ -192,17 +202,26 @@ class Informer(Generic[T]):
                 except Exception:  # reason: as in the loop above; the next time is soon
                     log.exception("comparison stumbled", **self._where)
 
-    async def _compare(self) -> None:
-        """List anew if the stream left something out."""
-        done = self.lists_done
-        listed = await self._client.list(
+    async def agrees_since(self, version: str) -> bool:
+        """Whether the cache shows what a list shows that is no older than this version."""
+        listed = await self._list_metadata()
+        if not self.synced or is_newer(version, listed.resource_version):
+            return False
+        return not consistency.oddities(self.store, self.poisoned, listed)
+
+    async def _list_metadata(self) -> Listed[KubeObject]:
+        return await self._client.list(
             self._metadata,
             self._namespace,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             timeout_s=LIST_TIMEOUT_S,
         )
-        odd = consistency.oddities(self.store, self.poisoned, listed)
+
+    async def _compare(self) -> None:
+        """List anew if the stream left something out."""
+        done = self.lists_done
+        odd = consistency.oddities(self.store, self.poisoned, await self._list_metadata())
         if not odd:
             return
         await self._clock.sleep(consistency.ON_ITS_WAY_S)
@@ -274,6 +293,7 @@ class Informer(Generic[T]):
         poisoned = {found.key: found for found in listed.poisoned}
         for key in [*self.store]:
             if key not in now and key not in poisoned:
+                self._note_gone(key, listed.resource_version)
                 self._remove(key)
         for key in [key for key in self.poisoned if key not in poisoned]:
             self._heal(key)
@@ -330,6 +350,7 @@ class Informer(Generic[T]):
             case Deleted(object=item):
                 version = item.metadata.resource_version or ""
                 if not self._is_replay(version):
+                    self._note_gone(key_of(item), version)
                     self._delete(key_of(item), item.metadata.uid)
             case Bookmark(resource_version=version):
                 pass
@@ -366,6 +387,12 @@ class Informer(Generic[T]):
         elif old is not None and not is_newer(meta.resource_version, old.metadata.resource_version):
             return
         self._put(key, item)
+
+    def _note_gone(self, key: str, version: str) -> None:
+        self._gone.pop(key, None)
+        self._gone[key] = version
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
 
     def _delete(self, key: str, uid: str | None) -> None:
         known = self.store.get(key)

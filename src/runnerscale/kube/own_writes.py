@@ -2,11 +2,12 @@
 
 A reconciler notes what it wrote or deleted for a key. While the informers have not caught up
 with that, the controller leaves the key aside, and it is added again the moment they have:
-event-driven, no polling. If they do not within BOUND_S, a relist is asked for, and with the
-list the question is settled either way (an object of ours that is not in it is gone, one that
-we deleted and that is still there was not deleted). A list older than the write itself cannot
-tell: one is asked for again, a few times, because a server restored from a backup stays behind
-for good. A restart forgets all this, and may: it begins with a fresh list.
+event-driven, no polling. If they do not within BOUND_S, or have gone past it without showing it,
+a relist is asked for, and with the list the question is settled either way (an object of ours
+that is not in it is gone, one that we deleted and that is still there was not deleted). A list
+older than the write itself cannot tell: one is asked for again, a few times, because a server
+restored from a backup stays behind for good. A restart forgets all this, and may: it begins with
+a fresh list, which `freshness.py` proves.
 
 One per controller: keys are the controller's.
 """
@@ -98,12 +99,17 @@ class OwnWrites:
         self, key: str, informer: Informer[Any], object_key: str, resource_version: str | None
     ) -> None:
         """A create or patch for `key` was answered with this version of the object."""
-        if not resource_version or informer.is_caught_up(resource_version):
+        if not resource_version:
+            return
+        caught_up = informer.is_caught_up(resource_version)
+        if caught_up and informer.shows(object_key, resource_version):
             return
         followed = self._follow(informer)
         pending = self._note(key, followed, object_key, version=resource_version, uid="")
         number = number_of(resource_version)
-        if number is None:
+        if caught_up:
+            self._lost(followed, pending)
+        elif number is None:
             followed.others.setdefault(object_key, []).append(pending)
         else:
             self._tickets += 1
@@ -175,10 +181,25 @@ class OwnWrites:
         informer = followed.informer
         heap = followed.by_number
         while heap and informer.is_caught_up(str(heap[0][0])):
-            self._settle(heapq.heappop(heap)[2])
+            pending = heapq.heappop(heap)[2]
+            if informer.shows(pending.object_key, pending.version):
+                self._settle(pending)
+            else:
+                self._lost(followed, pending)
         if informer.lists_done != followed.lists_done:
             followed.lists_done = informer.lists_done
             self._listed(followed)
+
+    def _lost(self, followed: _Followed, pending: _Pending) -> None:
+        """The stream went past our write and left it out: only a list can tell."""
+        log.warning(
+            "the watch left our own write out, listing again",
+            key=pending.key,
+            object=pending.object_key,
+            resource=followed.informer.resource.plural,
+        )
+        followed.others.setdefault(pending.object_key, []).append(pending)
+        followed.informer.relist()
 
     def _set_alarm(self, key: str) -> None:
         oldest_s = min(item.since_s for _, item in self._pending[key])

@@ -156,3 +156,14 @@ def test_a_set_that_is_not_there_has_no_snapshot() -> None:
     this = Scene()
     this.api.drop(EPHEMERAL_RUNNER_SETS, NS, SET)
     assert this.reconciler.observe(KEY) is None
+
+
+async def test_a_view_that_may_be_of_the_past_confirms_nothing() -> None:
+    # The set itself was written before its runners: it is the same in both views, and the ones
+    # that a predecessor made were made once more (stale sweep, scale-up).
+    this = Scene()
+    hands = this.reconciler._hands
+    hands._is_view_proven = lambda: False
+    assert await this.ends(snap.ConfirmView()) is Said.CONFLICT
+    hands._is_view_proven = lambda: True
+    assert await this.ends(snap.ConfirmView()) is Said.DONE

@@ -385,7 +385,7 @@ def test_no_pass_begins_before_the_cache_shows_the_last_ones_write(
             async def create() -> None:
                 number = len(server.objects)
                 made = await client.create(WIDGETS, "ns", {"metadata": {"name": f"child{number}"}})
-                own.wrote(key, informer, "ns/child", made.metadata.resource_version)
+                own.wrote(key, informer, f"ns/child{number}", made.metadata.resource_version)
 
             return Plan() if len(informer.store) else Plan((create,))
 

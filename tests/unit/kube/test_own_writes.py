@@ -84,8 +84,8 @@ def test_all_of_several_writes_must_show(run_virtual: RunVirtual) -> None:
             versions = [
                 world.server.put(path_of(name), {})["metadata"]["resourceVersion"] for name in "abc"
             ]
-            for version in reversed(versions):  # answers come in any order
-                world.writes.wrote("key", world.informer, "ns/x", version)
+            for name, version in reversed([*zip("abc", versions, strict=True)]):  # in any order
+                world.writes.wrote("key", world.informer, f"ns/{name}", version)
             world.writes.wrote("other", world.informer, "ns/a", versions[0])
             world.wait_for("key")
             hidden, world.server.history[:] = world.server.history[2:], world.server.history[:2]
@@ -335,5 +335,43 @@ def test_a_list_of_the_past_that_began_after_the_write_settles_nothing(
             await asyncio.sleep(1)
             assert world.writes.is_settled("key")
             assert world.informer.store.get("ns/a") is not None
+
+    run_virtual(scenario())
+
+
+def test_a_write_that_the_watch_left_out_is_not_taken_for_shown(run_virtual: RunVirtual) -> None:
+    # Another object's event came later, and so the number was reached: the runner that was just
+    # made was made once more (gap sweep, template-changed).
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            world.server.frozen = True
+            made = await world.client.create(WIDGETS, "ns", {"metadata": {"name": "a"}})
+            world.server.history.clear()  # the event that is lost
+            world.server.put(path_of("b"), {})
+            world.writes.wrote("key", world.informer, "ns/a", made.metadata.resource_version)
+            world.wait_for("key")
+            world.server.thaw()
+            await asyncio.sleep(2)
+            assert world.informer.store.get("ns/a") is not None
+            assert world.lists() == 2
+            assert len(world.heard) == 1
+
+    run_virtual(scenario())
+
+
+def test_a_write_to_what_is_gone_by_now_needs_no_list(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await world.informer.wait_synced()
+            made = world.server.put(path_of("a"), {})
+            world.server.drop(path_of("a"))
+            await asyncio.sleep(0.1)
+            version = made["metadata"]["resourceVersion"]
+            world.writes.wrote("key", world.informer, "ns/a", version)  # a late answer
+            assert world.writes.is_settled("key")
+            assert world.lists() == 1
 
     run_virtual(scenario())

@@ -79,8 +79,13 @@ class RunnerSetReconciler:
         reporter: Reporter,
         own_writes: OwnWrites,
         clock: Clock,
+        wrote: Callable[[str | None], None] = lambda _version: None,
     ) -> None:
-        """`own_writes`: the same that the Controller is given."""
+        """`own_writes`: the same that the Controller is given.
+
+        `wrote`: hears the version of each write that changed a runner set, which is later than
+        all that a predecessor did.
+        """
         self._client = client
         self._clients = clients
         self._caches = caches
@@ -88,6 +93,7 @@ class RunnerSetReconciler:
         self._reporter = reporter
         self._own_writes = own_writes
         self._clock = clock
+        self._wrote = wrote
         self._notable = observed.Notable(caches.runners)
         self._known: dict[str, tuple[str, Known]] = {}  # by key: uid, memory
 
@@ -219,7 +225,13 @@ class RunnerSetReconciler:
             # Carries the version that it was planned on.
             return await self._client.patch(AUTOSCALING_RUNNER_SETS, at.namespace, at.name, body)
 
-        return await self._written(at, AUTOSCALING_RUNNER_SETS, call, "change its own metadata")
+        doing = "change its own metadata"
+        answer = await self._written(at, AUTOSCALING_RUNNER_SETS, call, doing)
+        if isinstance(answer, AutoscalingRunnerSet):
+            version = answer.metadata.resource_version
+            if version != at.meta.resource_version:  # else nothing was written
+                self._wrote(version)
+        return answer
 
     async def _write_status(self, at: Snapshot, body: Mapping[str, Any]) -> Answer:
         async def call() -> AutoscalingRunnerSet:

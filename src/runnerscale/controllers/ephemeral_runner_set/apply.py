@@ -5,7 +5,7 @@ the set's proxy Secret. Never: `spec.replicas`, `patchID` (the listener's), anyt
 runner's status (its own controller's).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -79,8 +79,12 @@ class Hands:
         clock: Clock,
         random: Random,
         build_version: str,
+        is_view_proven: Callable[[], bool],
     ) -> None:
-        """`random`: for names; `build_version`: what runner pods report, for the dry run."""
+        """`random`: for names; `build_version`: what runner pods report, for the dry run.
+
+        `is_view_proven`: whether the caches are known not to be of the past.
+        """
         self._client = client
         self._clients = clients
         self._sets = sets
@@ -91,6 +95,7 @@ class Hands:
         self._clock = clock
         self._random = random
         self._build_version = build_version
+        self._is_view_proven = is_view_proven
 
     async def apply(self, at: Snapshot, action: snap.Action) -> Answer:
         """One action."""
@@ -135,6 +140,9 @@ class Hands:
         return Said.DONE
 
     async def _confirm_view(self, at: Snapshot) -> Answer:
+        """The set itself says nothing of runners that were made since it was written last."""
+        if not self._is_view_proven():
+            return Said.CONFLICT
         namespace, name = at.reference.namespace, at.reference.name
         try:
             item = await self._client.get(EPHEMERAL_RUNNER_SETS, namespace, name)

@@ -96,11 +96,12 @@ class EphemeralRunnerSetReconciler:
         build_version: str,
         min_runners: Callable[[EphemeralRunnerSet], int | None] = _unknown,
         max_runners: Callable[[EphemeralRunnerSet], int | None] = _unknown,
+        is_view_proven: Callable[[], bool] = lambda: True,
     ) -> None:
         """`runners`: with the index "owner"; `own_writes`: the same that the Controller is given.
 
         `metrics`: None where none are served. `min_runners`, `max_runners`: what the set's runner
-        set asks for.
+        set asks for. `is_view_proven`: see `kube/freshness.py`.
         """
         self._sets = sets
         self._runners = runners
@@ -127,6 +128,7 @@ class EphemeralRunnerSetReconciler:
             clock=clock,
             random=random,
             build_version=build_version,
+            is_view_proven=is_view_proven,
         )
 
     # --- the five methods -----------------------------------------------------------------------
@@ -273,6 +275,11 @@ class EphemeralRunnerSetReconciler:
         await self.removals.close()
 
     # --- which events wake which set ----------------------------------------------------------
+
+    def look_at_all(self) -> None:
+        """What waited for a proven view goes on."""
+        for key in list(self._sets.store):
+            self._enqueue(key)
 
     def connect(self, enqueue: Enqueue, enqueue_after: EnqueueAfter) -> None:
         """Have the caches call for passes; both are the Controller's."""
