@@ -3,7 +3,12 @@
 from dataclasses import replace
 
 from runnerscale.api import labels as keys
-from runnerscale.controllers.autoscaling_runner_set.snapshot import Runners, Snapshot, recorded_s
+from runnerscale.controllers.autoscaling_runner_set.snapshot import (
+    Runners,
+    Snapshot,
+    once,
+    recorded_s,
+)
 from tests.plan.autoscaling_runner_set.world import KEY, URL, World
 
 OTHER = "https://github.com/other-org"
@@ -74,3 +79,19 @@ def test_a_time_that_a_hand_has_spoilt_is_none() -> None:
     assert recorded_s("2027-01-15T08:00:00Z") == 1_800_000_000.0
     for text in ("", "yesterday", "2027-01-15T08:00:00", "9" * 30):
         assert recorded_s(text) is None
+
+
+def test_a_rule_is_asked_once_for_a_snapshot_and_again_for_a_changed_one() -> None:
+    asked = []
+
+    @once
+    def rule(seen: Snapshot) -> float:
+        asked.append(seen.now_s)
+        return seen.now_s
+
+    seen = fresh()
+    later = replace(seen, now_s=seen.now_s + 1)
+    assert rule(seen) == rule(seen) == seen.now_s
+    assert rule(later) == later.now_s
+    assert asked == [seen.now_s, later.now_s]
+    assert replace(seen) == seen  # what was worked out is no part of it

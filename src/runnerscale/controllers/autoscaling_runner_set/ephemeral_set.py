@@ -27,6 +27,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     DeleteSet,
     PatchSet,
     Snapshot,
+    once,
 )
 from runnerscale.controllers.autoscaling_runner_set.wish import same_address
 from runnerscale.controllers.metadata import (
@@ -59,7 +60,7 @@ def stage(seen: Snapshot) -> Stage[Action]:
         for item in seen.sets
         if item is not found and not is_deleting(item)
     )
-    patch = _patch(seen, found)
+    patch = _change(seen)
     change = (PatchSet(seen.name, patch),) if patch else ()
     return Stage((*change, *strays))
 
@@ -67,16 +68,14 @@ def stage(seen: Snapshot) -> Stage[Action]:
 def is_settled(seen: Snapshot) -> bool:
     """Whether it is there and as wished."""
     found = seen.live_set
-    return found is not None and not _patch(seen, found)
+    return found is not None and not _change(seen)
 
 
 def own_keys(seen: Snapshot) -> str:
     """Which keys on the set are ours; those that are to go are among them until they have gone."""
     own = listed_keys(**_metadata(seen, ""))
     found = seen.current_set
-    return (
-        own if found is None or not _patch(seen, found) else joined_keys(own, _owned(seen, found))
-    )
+    return own if found is None or not _change(seen) else joined_keys(own, _owned(seen, found))
 
 
 def runner_spec(seen: Snapshot) -> EphemeralRunnerSpec:
@@ -135,6 +134,13 @@ def _missing(seen: Snapshot) -> Stage[Action]:
     if block is not None:
         spec["ephemeralRunnerMetadata"] = as_body(block)
     return Stage((CreateSet({"metadata": metadata, "spec": spec}),))
+
+
+@once
+def _change(seen: Snapshot) -> Body:
+    """The merge patch that makes the current set as wished; {}: it is, or there is none."""
+    found = seen.current_set
+    return _patch(seen, found) if found is not None else {}
 
 
 def _patch(seen: Snapshot, found: EphemeralRunnerSet) -> Body:

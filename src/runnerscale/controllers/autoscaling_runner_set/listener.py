@@ -22,6 +22,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     DeleteListener,
     PatchListener,
     Snapshot,
+    once,
 )
 from runnerscale.controllers.autoscaling_runner_set.wish import same_address
 from runnerscale.controllers.metadata import (
@@ -46,10 +47,11 @@ def stage(seen: Snapshot) -> Stage[Action]:
     )
     if strays or kept is None:
         return Stage(strays or _missing(seen))
-    patch = _patch(seen, kept)
+    patch = _change(seen)
     return Stage((PatchListener(kept.metadata.name or "", patch),) if patch else ())
 
 
+@once
 def current(seen: Snapshot) -> AutoscalingListener | None:
     """The one that stays: at the served place, of the name we would give it, else the oldest."""
     url = seen.runner_set.spec.github_config_url if seen.is_leaving else _served_url(seen)
@@ -70,7 +72,7 @@ def current(seen: Snapshot) -> AutoscalingListener | None:
 def is_settled(seen: Snapshot) -> bool:
     """Whether there is exactly the one, as wished."""
     kept = current(seen)
-    return kept is not None and len(seen.listeners) == 1 and not _patch(seen, kept)
+    return kept is not None and len(seen.listeners) == 1 and not _change(seen)
 
 
 def wished_name(seen: Snapshot) -> str:
@@ -102,6 +104,13 @@ def _missing(seen: Snapshot) -> tuple[Action, ...]:
     spec = as_body(_spec(seen, None))
     metadata: Body = {"name": wished_name(seen), "namespace": seen.settings.namespace}
     return (CreateListener({"metadata": metadata | _metadata(seen), "spec": spec}),)
+
+
+@once
+def _change(seen: Snapshot) -> Body:
+    """The merge patch that makes the kept one as wished; {}: it is, or there is none."""
+    kept = current(seen)
+    return _patch(seen, kept) if kept is not None else {}
 
 
 def _patch(seen: Snapshot, kept: AutoscalingListener) -> Body:

@@ -6,10 +6,11 @@ hint: a restart forgets it and asks again).
 Contract: resources-and-controllers 4.1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AutoscalingListener
@@ -124,6 +125,8 @@ class Snapshot:
     refused: tuple[Trouble, ...] = ()  # by the API server, in this pass
     told: tuple[Trouble, ...] = ()  # what this pass has let go, and nobody remembers after it
     unprotected: frozenset[str] = frozenset()  # annotation keys done in this pass
+    # What `once` has worked out from the rest; a changed snapshot begins anew.
+    worked_out: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def meta(self) -> ObjectMeta:
@@ -406,3 +409,19 @@ Answer = (
     | Trouble
     | None
 )
+
+
+T = TypeVar("T")
+
+
+def once(rule: Callable[[Snapshot], T]) -> Callable[[Snapshot], T]:
+    """For a rule that several stages of one plan ask: it is worked out once for each snapshot."""
+
+    @wraps(rule)
+    def asked(seen: Snapshot) -> T:
+        if rule not in seen.worked_out:
+            seen.worked_out[rule] = rule(seen)
+        known: T = seen.worked_out[rule]
+        return known
+
+    return asked

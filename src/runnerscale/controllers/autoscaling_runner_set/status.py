@@ -22,7 +22,12 @@ from runnerscale.controllers.autoscaling_runner_set import (
     registration,
     version,
 )
-from runnerscale.controllers.autoscaling_runner_set.snapshot import Action, Snapshot, WriteStatus
+from runnerscale.controllers.autoscaling_runner_set.snapshot import (
+    Action,
+    Snapshot,
+    WriteStatus,
+    once,
+)
 from runnerscale.controllers.conditions import as_body, find, with_condition, without_condition
 from runnerscale.controllers.stages import Stage, worst
 from runnerscale.kube.objects import Condition, is_deleting
@@ -101,6 +106,7 @@ def wished(seen: Snapshot, troubles: Sequence[Trouble]) -> dict[str, Any]:
     }
 
 
+@once
 def phase(seen: Snapshot) -> str:
     """Outdated, Running or Pending, derived and never remembered (W38)."""
     if is_deleting(seen.runner_set):
