@@ -19,7 +19,8 @@ from runnerscale.core.randomness import seeded
 from runnerscale.kube.work_queue import URGENT_IN_A_ROW_MAX, QueueShutDown, WorkQueue
 from tests.properties import examples
 
-KEYS = st.sampled_from("abcd")
+ALL = "abcdefgh"
+KEYS = st.sampled_from(ALL)
 SLACK_S = 0.002  # alarms ring by rounded clocks
 BACKOFF = Backoff(first_s=1.0, cap_s=30.0)  # long enough to be seen
 
@@ -201,17 +202,32 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule(data=st.data())
     def done(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.running)))
+        self.finish(data.draw(st.sampled_from(sorted(self.running))))
+
+    def finish(self, key: str) -> None:
         self.queue.done(key)
         del self.running[key]
         if key in self.marked:
             self.ready(key, urgent=self.marked.pop(key))
         self.serve()
 
-    @rule(how=st.sampled_from(["shut_down", "drain", "neither", "neither", "neither"]))
+    @rule(keys=st.lists(st.tuples(KEYS, st.booleans()), min_size=1, max_size=14), again=KEYS)
+    def a_worker_works(self, keys: list[tuple[str, bool]], again: str) -> None:
+        """Much comes at once, is worked on in order, and some of it changes meanwhile."""
+        for key, urgent in keys:
+            self.add(key, urgent)
+        for _ in range(len(keys)):
+            if not (self.urgent or self.rest):
+                break
+            key = self.now(self.queue.get())
+            self.take(key)
+            self.add(again, False)
+            self.finish(key)
+
+    # Once: after the end nothing comes any more, and the machine would see little else.
+    @precondition(lambda self: not self.closed and self.loop.time() > 20.0)
+    @rule(how=st.sampled_from(["shut_down", "drain"]))
     def close(self, how: str) -> None:
-        if how == "neither":
-            return
         if how == "drain":
             self.drained = self.drained or self.loop.create_task(self.queue.drain())
         else:
@@ -232,7 +248,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def failures_are_counted(self) -> None:
-        assert all(self.queue.failures(key) == self.failures.get(key, 0) for key in "abcd")
+        assert all(self.queue.failures(key) == self.failures.get(key, 0) for key in ALL)
 
     @invariant()
     def draining_ends_with_the_last_pass(self) -> None:
