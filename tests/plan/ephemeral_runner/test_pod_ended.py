@@ -141,6 +141,9 @@ def test_an_idle_runner_that_github_has_forgotten_did_not_fail() -> None:
     assert look(now).actions == (ASK,)
     gone = talking(ENDED, asked_s=NOW_S, known=False)
     assert verdict(seen(IDLE, exited(1), gone)) == (How.DISTURBED, "RegistrationLost")
+    # GitHub says 204 to whoever removes a runner that it does not know.
+    removed_too = talking(gone, removal=Removal.FORGOTTEN)
+    assert verdict(seen(IDLE, exited(1), removed_too)) == (How.DISTURBED, "RegistrationLost")
 
 
 def test_a_failure_is_not_held_back_by_a_github_that_is_away() -> None:

@@ -21,6 +21,7 @@ from tests.simulation.sweeps.sweep import Swept, play_one, sweep
 
 HASH_SEED = "0"
 STALE_STRIDE = 200
+SLOW_S = 120.0  # so much later than undisturbed is worth a line
 HEAD = ("scenario", *(str(sort) for sort in Sort), "same view", "failed", "CPU s", "latest s")
 
 
@@ -72,6 +73,8 @@ def _sweep(chosen: list[Canonical], asked: argparse.Namespace, base: Path) -> in
         swept = sweep(canonical, sorts, base, stride=stride, alive=asked.jobs, say=_say)
         rows.append(swept)
         print(_row(swept), f"  ({time.monotonic() - began_s:.0f} s)", flush=True)
+        if swept.latest_s > SLOW_S:
+            print(f"  slowest: {swept.latest}", flush=True)
     print(_row(Swept.total(rows)))
     return int(any(swept.failed for swept in rows))
 

@@ -161,6 +161,12 @@ class Act:
         pods = self.stage.objects("pods")
         return {p["metadata"]["uid"] for p in pods if "-listener" in p["metadata"]["name"]}
 
+    def delete_listener_pods(self) -> None:
+        """Somebody does, so that they are made anew."""
+        for pod in self.stage.objects("pods"):
+            if "-listener" in pod["metadata"]["name"]:
+                self.stage.delete("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
+
     def groups(self) -> set[int]:
         """In which groups the scale sets are."""
         return {s.group_id for s in self.hub.state.scale_sets.values() if not s.deleted}

@@ -136,9 +136,14 @@ async def migration(act: Act) -> None:
     """A controller finds what ARC 0.14 left, with an idle and a busy runner."""
     await settle_as_arc(act)
     await act.done(1)
-    await act.listening("set")
+    await act.listening()
     act.queue()
     await act.done(2)
+    # ARC's listener is left as it is. In the end it is ours in every history: one that was killed
+    # is made anew.
+    act.delete_listener_pods()
+    await act.pause(5.0)
+    await act.listening()
 
 
 async def scale_set_vanished(act: Act) -> None:

@@ -56,6 +56,7 @@ class Swept:
     failed: list[Ending] = field(default_factory=list)
     cpu_s: float = 0.0
     latest_s: float = 0.0  # virtual: the rest that came latest, after the undisturbed one
+    latest: str = ""  # and of which point
 
     def repeat(self, ending: Ending) -> str:
         """The command that plays that point alone."""
@@ -108,7 +109,8 @@ def sweep(
     for told in found["told"]:
         ending = _ending(Point.of_json(told["label"]), told["report"], reference)
         swept.played[ending.point.sort] += 1
-        swept.latest_s = max(swept.latest_s, ending.late_s)
+        if ending.late_s > swept.latest_s:
+            swept.latest_s, swept.latest = ending.late_s, str(ending.point)
         if ending.failed:
             swept.failed.append(ending)
     return swept

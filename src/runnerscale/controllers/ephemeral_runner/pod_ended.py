@@ -170,10 +170,13 @@ def _lost(seen: Snapshot) -> Step:
 def _still_known(seen: Snapshot) -> tuple[bool, Step | None]:
     """Whether GitHub still knew the runner after its end; a step as long as it has not said."""
     hand, talk = seen.hand, seen.hand.talk
+    end_s = hand.end_s if hand.end_s is not None else seen.now_s
+    asked = talk.asked_s is not None and talk.asked_s >= end_s
+    if asked and not talk.known:
+        return False, None  # taking away what is not there is answered as if it had been
     if talk.removal in (Removal.ABSENT, Removal.FORGOTTEN):
         return talk.removal is Removal.FORGOTTEN, None
-    end_s = hand.end_s if hand.end_s is not None else seen.now_s
-    if talk.asked_s is not None and talk.asked_s >= end_s:
+    if asked:
         return talk.known, None
     if talk.trouble is not None and seen.now_s - end_s >= EXIT_JUDGED_WITHIN_S:
         return False, None
