@@ -8,7 +8,8 @@ say.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,7 +104,9 @@ class Session:
         if how == "session":
             raise errors.SessionLost("gone")
         if message_id in github.messages:
-            self.world.acknowledged(github.messages.pop(message_id), self.life)
+            message = github.messages.pop(message_id)
+            with self.world.judging():
+                self.world.acknowledged(message, self.life)
         if how == "after":
             raise errors.Unavailable("the answer was lost")
 
@@ -146,10 +149,11 @@ class Line:
         self.world.api_fault("before")
         before = self.world.status(name) if resource is EPHEMERAL_RUNNERS else None
         item = await self.world.api.patch(resource, namespace, name, body, **more)
-        if before is not None:
-            self.world.judge_status(name, before)
-        elif "spec" in body:
-            self.world.judge_number(self.life, body["spec"])
+        with self.world.judging():
+            if before is not None:
+                self.world.judge_status(name, before)
+            elif "spec" in body:
+                self.world.judge_number(self.life, body["spec"])
         self.world.api_fault("after")
         return item
 
@@ -167,6 +171,7 @@ class World:
         self.api.touch(EPHEMERAL_RUNNERS, "default", "failed", phase="Failed")
         going = {"deletionTimestamp": "2027-01-15T08:00:00Z"}
         self.api.objects[EPHEMERAL_RUNNERS.plural, "default", "going"]["metadata"] |= going
+        self.breaches: list[str] = []
         self.down_until_s = 0.0
         self.said: dict[str, set[str]] = {}  # by runner: jobs that a delivered message started
         self.news_s: dict[int, float] = {}  # when a message first came
@@ -174,6 +179,14 @@ class World:
         self.lives: list[Life] = []
 
     # --- judging ------------------------------------------------------------------------------
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """A listener outlives everything, also our complaints: they are kept for the end."""
+        try:
+            yield
+        except AssertionError as error:
+            self.breaches.append(str(error))
 
     def delivered(self, message: Message) -> None:
         self.news_s.setdefault(message.id, asyncio.get_running_loop().time())
@@ -373,6 +386,7 @@ async def heal(world: World) -> None:
 
 def judge_the_end(world: World) -> None:
     life = world.lives[-1]
+    assert world.breaches == []
     assert not world.github.messages, "a message stays for ever"
     assert not life.listener._repairs.waiting
     wish = world.api.raw(EPHEMERAL_RUNNER_SETS, "default", "set")["spec"]
