@@ -24,6 +24,7 @@ from runnerscale.kube.controller import Controller
 from runnerscale.kube.errors import Invalid, Unreachable
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.reconcile import Plan
+from runnerscale.scaleset.errors import JobStillRunning
 from tests.plan.ephemeral_runner_set.values import IDLE, SEEN
 from tests.plan.ephemeral_runner_set.world import KEY, NS, World
 
@@ -129,6 +130,24 @@ async def test_jobs_of_a_scale_set_that_is_gone_do_not_take_the_places_of_others
     this.says(5, 1)
     await this.settle()
     assert len(this.names) == 5, "the listener's own number is its own affair"
+
+
+async def test_nor_do_jobs_of_it_that_only_github_knows_of() -> None:
+    # Seed 17 of the simulation: the listener died as it heard of the job, and the set moved to
+    # another place before the next one could be told. No object ever said that a job runs.
+    this = World()
+    this.high = 3
+    this.make(replicas=1)
+    await this.settle()
+    old = this.names[0]
+    this.register(old)
+    this.github.answers[this.id_of(old)] = JobStillRunning("busy")
+    this.change_set({"spec": {"ephemeralRunnerSpec": {"runnerScaleSetId": 8}}})
+    await this.settle()
+    await this.later(11.0)
+    await this.settle()
+    assert len(this.names) == 2
+    assert old in this.names
 
 
 async def test_what_runs_beside_the_listeners_number_stays_within_the_maximum() -> None:

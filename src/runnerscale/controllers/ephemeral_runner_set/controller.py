@@ -156,7 +156,7 @@ class EphemeralRunnerSetReconciler:
             item=item,
             reference=reference,
             fingerprint=spec_hash,
-            replicas=max(0, item.spec.replicas - doubt) + self._beside(item, roster),
+            replicas=max(0, item.spec.replicas - doubt) + self._beside(item, roster, remembered),
             doubts=doubts,
             exact=item.spec.patch_id == 0,
             hold=_hold(item),
@@ -198,11 +198,13 @@ class EphemeralRunnerSetReconciler:
         about = f"{KIND} {key_of(item)}"
         return doubt.jobs, doubted.said(doubt, about=about, waiting=waiting)
 
-    def _beside(self, item: EphemeralRunnerSet, roster: Roster) -> int:
+    def _beside(self, item: EphemeralRunnerSet, roster: Roster, remembered: Remembered) -> int:
         """Runners that are wanted beside the listener's number: it counts none of the jobs that
         still run for a scale set that is gone, so those must not take the places of others.
         """
-        strays = roster.strays(item.spec.ephemeral_runner_spec.runner_scale_set_id)
+        said = {u for u, word in remembered.removals.items() if word.removal is Removal.HAS_JOB}
+        served = item.spec.ephemeral_runner_spec.runner_scale_set_id
+        strays = roster.strays(served, said_busy=said)
         most = self._max_runners(item) if strays else None
         return 0 if most is None else max(0, min(strays, most - item.spec.replicas))
 

@@ -6,7 +6,7 @@ looked at one by one only when a stage has something to decide about them (`view
 from the cache now and then, so that a change that was missed cannot be wrong for long.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from runnerscale.api.ephemeral_runner import EphemeralRunner, EphemeralRunnerSpec, has_job
@@ -130,13 +130,18 @@ class Roster:
                 found.append(view)
         return found
 
-    def strays(self, scale_set_id: int) -> int:
-        """How many have a job of another scale set than the one that is served now."""
+    def strays(self, scale_set_id: int, *, said_busy: Container[str] = ()) -> int:
+        """How many have a job of another scale set than the one that is served now.
+
+        `said_busy`: uids of those of which GitHub says so; who would have stored it listens to
+        another scale set by now.
+        """
         found = (self.entries[name].item for name in self.stale)
         return sum(
             1
             for item in found
-            if item.spec.runner_scale_set_id != scale_set_id and has_job(item.status)
+            if item.spec.runner_scale_set_id != scale_set_id
+            and (has_job(item.status) or item.metadata.uid in said_busy)
         )
 
     def idle_since_before(self, before_s: float) -> int:
