@@ -38,6 +38,7 @@ class RunnerProgram:
         self.released = False  # jobs without an end of their own end from now on
         self.crash_rate = 0.0  # of runners that end with code 1 before they have a job
         self.crash_at_work = False  # those that have just been given a job end with code 1
+        self.at_work: list[Callable[[], None]] = []  # called as the next job begins
         self.too_old = False  # GitHub refuses the version of those that start
         self.refused = 0  # for that reason
         self.started: list[str] = []  # secrets of the JIT configs that reached a container
@@ -84,6 +85,8 @@ class RunnerProgram:
                 runner.last_seen_s = hub.now_s()
             hang_up()
             hub.run(runner_sessions.confirm, runner, job.id)
+            while self.at_work:
+                self.at_work.pop()()
         except Refused:
             hang_up()
             return 1

@@ -15,6 +15,8 @@ from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
 STEPS_MAX = 150  # a component dies within so many of its steps
+STEPS_OF_A_MESSAGE = 60
+ANY_STEP_SHARE = 0.5
 DIES_WITHIN_S = 10.0  # or then
 STOPPED_MAX_S = 60.0
 
@@ -22,6 +24,11 @@ STOPPED_MAX_S = 60.0
 async def dies(world: World, component: Component, draw: float) -> None:
     """Wait for its death at one of its next steps, which the draw chooses."""
     component.kill_at_step = component.steps + 1 + int(draw * STEPS_MAX)
+    await dead(world, component)
+
+
+async def dead(world: World, component: Component) -> None:
+    """Wait for its death, but not for long."""
     until_s = world.clock.monotonic_s() + DIES_WITHIN_S
     while not component.dead and world.clock.monotonic_s() < until_s:
         await world.clock.sleep(0.1)
@@ -40,12 +47,23 @@ async def controller_killed(world: World, fault: PlannedFault) -> bool:
 
 
 async def listener_killed(world: World, fault: PlannedFault) -> bool:
-    """kill -9 of a listener at any of its steps, with a job to hear of; its pod ends with 137."""
+    """kill -9 of a listener at any of its steps, or as it hears of a job that begins; code 137."""
     process = await victim(world, lambda: running(world, "listener"), fault.draw)
     if process is None:
         return False
+    component, draw = process.component, (fault.draw * 7) % 1
+
+    def as_it_hears() -> None:
+        component.kill_at_step = component.steps + 1 + int(draw * STEPS_OF_A_MESSAGE)
+
+    at_work = world.runner_program.at_work
+    at_work.append(as_it_hears)
     await a_job_comes_that_lasts(world)
-    await dies(world, process.component, (fault.draw * 7) % 1)
+    if (fault.draw * 49) % 1 < ANY_STEP_SHARE:
+        component.kill_at_step = component.steps + 1 + int(draw * STEPS_MAX)
+    await dead(world, component)
+    if as_it_hears in at_work:
+        at_work.remove(as_it_hears)
     process.kill()
     return True
 

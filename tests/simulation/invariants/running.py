@@ -10,7 +10,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from runnerscale.fake_github.model import JobState
-from tests.simulation.invariants.names import RUNNERS, TERMINAL, is_going, phase, status
+from tests.simulation.invariants.names import (
+    RUNNER_SETS,
+    RUNNERS,
+    TERMINAL,
+    Json,
+    is_going,
+    meta,
+    owner,
+    phase,
+    status,
+)
 from tests.simulation.invariants.rule import Rule
 from tests.simulation.invariants.seen import CALM_S, Seen
 
@@ -50,6 +60,16 @@ def unsaid(seen: Seen) -> Iterable[tuple[str, int]]:
         runner = runners.get(job.runner_name)
         if runner is None or is_going(runner) or phase(runner) in TERMINAL:
             continue  # given up while its job goes on: said by its own words
+        if _is_stray(seen, runner):
+            continue  # whose listener may have gone before it heard; GitHub's word protects it
         told = status(runner)
         if phase(runner) != "Running" or not (told.get("jobId") or told.get("workflowRunId")):
             yield job.runner_name, job.number
+
+
+def _is_stray(seen: Seen, runner: Json) -> bool:
+    """It works for another scale set than the one that its set serves now."""
+    its_set = seen.get(RUNNER_SETS, meta(runner)["namespace"], str(owner(runner).get("name", "")))
+    wished = ((its_set or {}).get("spec") or {}).get("ephemeralRunnerSpec") or {}
+    made_for = (runner.get("spec") or {}).get("runnerScaleSetId")
+    return "runnerScaleSetId" in wished and wished["runnerScaleSetId"] != made_for
