@@ -156,6 +156,11 @@ class Act:
         """All runner sets."""
         return self.stage.objects(SCALE_SETS)
 
+    def told(self, name: str = "set") -> Json:
+        """What the runner set's status says, without what it does not say."""
+        status = self.the_set(name).get("status") or {}
+        return {key: value for key, value in status.items() if value}
+
     def listener_pods(self) -> set[str]:
         """Uids of the listeners' pods."""
         pods = self.stage.objects("pods")

@@ -155,6 +155,8 @@ async def scale_set_vanished(act: Act) -> None:
     await act.idle(1)
     act.queue()
     await act.done(1)
+    # Whoever registered it anew says so for a minute; a successor does not know.
+    await act.until("no word of it any more", lambda: "reason" not in act.told())
 
 
 async def maximum_lowered(act: Act) -> None:

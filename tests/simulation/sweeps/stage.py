@@ -41,6 +41,8 @@ CHANGING = (
     "remove-runner",
     "acknowledge",
 )
+DISTURBED_S = 10.0  # by a death: what follows it has begun by then
+FOUND_AFTER_S = 70.0  # a lost event: by the comparison of each minute (`kube/consistency.py`)
 STALE_S = (5.0, 15.0, 30.0)  # for so long a new process sees the past
 
 Events = AsyncIterator[list[tuple[str, bytes]]]
@@ -169,7 +171,10 @@ class Stage(World):
             return False
         meta = json.loads(line)["object"]["metadata"]
         what = f"{kind} {selection.kind.plural} {meta.get('namespace', '')}/{meta['name']}"
-        return self.points.here(Point(Sort.GAP, number, by, what, now_s))
+        lost = self.points.here(Point(Sort.GAP, number, by, what, now_s))
+        if lost:
+            self._declare("watch-event-lost", FOUND_AFTER_S)
+        return lost
 
     # -- death ---------------------------------------------------------------------------------
 
@@ -178,7 +183,16 @@ class Stage(World):
         self.note("sweep", f"{self.points.struck}")
         contextvars.Context().run(self._strike, by)  # nobody's doing, least of all the server's
 
+    def _declare(self, what: str, seconds: float) -> None:
+        """The judge is to know that something is broken, and for how long."""
+        self.striking.append(what)
+        loop = asyncio.get_running_loop()
+        loop.call_later(seconds, self.striking.remove, what, context=contextvars.Context())
+
     def _strike(self, by: str) -> None:
+        stale = self.points.struck is not None and self.points.struck.sort is Sort.STALE
+        kind = "controller-killed" if by.startswith(CONTROLLER) else "listener-killed"
+        self._declare(kind, max(STALE_S) + DOWN_S if stale else DISTURBED_S)
         for process in [c for c in self.controllers if c.component.name == by]:
             self.kill_controller(process)
             asyncio.get_running_loop().create_task(self._start_again())
