@@ -11,12 +11,17 @@ from runnerscale.app.manifests import Manifest
 from runnerscale.core.randomness import seeded
 from runnerscale.kube.objects import KubeObject
 from runnerscale.kube.resource import Resource
-from tests.simulation.faults.fault import Fault, a_job_comes_that_lasts
+from tests.simulation.faults import runners
+from tests.simulation.faults.fault import Fault, a_job_comes_that_lasts, victim
+from tests.simulation.parts import API_PORT
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
 FOREIGN_CHANCE = 0.4
 ALL_SHARE = 0.25  # of the strikes in which the API server fails
+LONGER_THAN_AN_ELEMENT_S = 40.0  # what one message says is stored within 30, or given to repair
+GAP_S = 2.0
+GAP_SHARE = 0.5  # of the strikes in which history is forgotten
 EDITED = ("ephemeralrunners", "ephemeralrunnersets", "autoscalingrunnersets",
           "autoscalinglisteners", "pods", "secrets", "leases")  # fmt: skip
 DENIAL_CODES = (403, 400, 500)
@@ -41,10 +46,11 @@ def _failure(failure: ApiFailure, chance: float) -> Fault:
     """Some requests fail; in some strikes all, with a job that begins meanwhile, if one can."""
 
     async def fault(world: World, planned: PlannedFault) -> bool:
-        part = 1.0 if planned.draw < ALL_SHARE else chance
-        if part > chance:
-            await a_job_comes_that_lasts(world)
-        return await _api_rule(FaultRule(failure=failure, chance=part))(world, planned)
+        if planned.draw >= ALL_SHARE:
+            return await _api_rule(FaultRule(failure=failure, chance=chance))(world, planned)
+        await a_job_comes_that_lasts(world)
+        longer = replace(planned, seconds=max(planned.seconds, LONGER_THAN_AN_ELEMENT_S))
+        return await _api_rule(FaultRule(failure=failure))(world, longer)
 
     return fault
 
@@ -57,10 +63,17 @@ async def watches_cut(world: World, fault: PlannedFault) -> bool:
 
 
 async def history_forgotten(world: World, fault: PlannedFault) -> bool:
-    """Every watch ends, and going on is answered 410."""
+    """Every watch ends, and going on is answered 410; a controller may have missed a deletion."""
+    process = await victim(world, lambda: world.controllers, fault.draw)
+    if process is not None and fault.draw < GAP_SHARE:
+        world.network.cut(process.component, API_PORT)
+        await runners.FAULTS["runner-pod-deleted-at-once"](world, fault)
+        await world.clock.sleep(GAP_S)
     assert world.api is not None
     world.api.compact()
     world.api.cut_watches()
+    if process is not None and fault.draw < GAP_SHARE:
+        world.network.mend(process.component, API_PORT)
     return True
 
 

@@ -12,6 +12,8 @@ LISTENERS = "autoscalinglisteners.actions.github.com"
 ASLEEP_S = 6.0
 AT_WORK_SHARE = 0.4  # of the strikes in which runners crash: with their job just begun
 ALL_SHARE = 0.3  # all of them, before they have a job
+ALL_CRASH_S = 40.0
+JOBS = 3
 
 
 def _runner_killed(reason: str) -> Fault:
@@ -71,7 +73,11 @@ async def runners_crash(world: World, fault: PlannedFault) -> bool:
     program = world.runner_program
     if fault.draw < AT_WORK_SHARE:
         return await _crash_at_work(world, fault)
-    program.crash_rate = 1.0 if fault.draw < AT_WORK_SHARE + ALL_SHARE else 0.5
+    if fault.draw < AT_WORK_SHARE + ALL_SHARE:
+        program.crash_rate = 1.0
+        await jobs_come(world, JOBS)
+        await world.clock.sleep(ALL_CRASH_S)
+    program.crash_rate = 0.5
     await world.clock.sleep(fault.seconds)
     program.crash_rate = 0.0
     return True
