@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import Gauge
 
-from runnerscale.fake_github import jobs, runners, scale_sets, sessions
+from runnerscale.fake_github import jobs, runner_sessions, runners, scale_sets, sessions
 from runnerscale.fake_github.model import JobRequest
 from tests.simulation.fabricated import (
     CONTROLLER,
@@ -405,6 +405,21 @@ def test_jobs_that_the_maximum_makes_wait_are_not_blocked(case: Case) -> None:
     for _ in range(24):
         runner.last_seen_s = case.at_s
         assert case.tick() == []
+
+
+def test_a_job_whose_place_a_ghost_takes_is_told_when_it_can_be_known(case: Case) -> None:
+    _with_sets(case, replicas=1, most=1)
+    case.container("a-listener", "listener")
+    sessions.open_session(case.github, case.at_s, case.scale_set, "a-listener")
+    case.runner("r1", phase="Pending")
+    runner = runners.register(case.github, case.at_s, case.scale_set, "r1")
+    runner_sessions.connect(case.github, case.at_s, secret=runner.secret, nonce="n")
+    runner_sessions.make_ghost(case.github, case.at_s, runner)
+    request = JobRequest("job", ("set-0",), (), owner="demo-org", repository="demo")
+    jobs.queue_job(case.github, case.at_s, request)
+    said = [case.tick() for _ in range(72)]  # a tick is five seconds
+    assert not any(said[:60])  # 300 s: by then it has been asked about twice
+    assert said[-1] == ["what blocks work is visible"] * len(said[-1]) != []
 
 
 # -- 10: no secret is told ---------------------------------------------------------------------

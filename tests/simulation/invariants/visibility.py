@@ -39,8 +39,12 @@ from tests.simulation.invariants.seen import Seen
 
 BLOCKED_S = 60.0
 # Nobody is told that the registration of an idle runner has vanished. Who waits for no job is
-# asked about three minutes after its start, then every two, and once more after a minute.
+# asked about three minutes after its start, then every two, and once more after a minute. The
+# job whose place such a runner takes waits for as long. No answer, no knowledge: while GitHub is
+# away, and as long after it as a question may take to come round; nor does a controller that
+# has just begun ask at once what its predecessor may have asked.
 UNASKED_S = 300.0
+AWAY = re.compile(r"github|controller|leader|lease")
 TOLD_WITHIN_S = 30.0  # after that: the words travel over two controllers and a listener
 EXCUSED_S = 60.0
 TROUBLESHOOTING = Path(__file__).resolve().parents[3] / "docs" / "troubleshooting.md"
@@ -52,6 +56,7 @@ SILENCING = re.compile(
     r"controller|leader|lease|api-|watch|history-forgotten|slow-network|reads-the-past|foreign"
 )
 TOO_FEW = " has too few runners online"
+WAITS = " waits"
 BAD_WHEN_TRUE = ("DeletionBlocked", "VersionSkew")
 
 
@@ -73,18 +78,26 @@ class WhatBlocksIsVisible(Rule):
         super().__init__(seen)
         self._blocks: dict[str, _Block] = {}
         self._silent_s = 0.0  # when reporters last could not speak
+        self._away_s = float("-inf")  # when GitHub last could not be asked
 
     def tick(self, world: Any) -> Iterable[str]:
         """What is blocked, since when, and whether it is told."""
         now_s = self.seen.now_s()
         if _nobody_can_tell(world):
             self._silent_s = now_s
+        if any(AWAY.search(kind) for kind in world.striking):
+            self._away_s = now_s
         blocked = dict(blocks(self.seen, world))
         for what in [w for w in self._blocks if w not in blocked]:
             del self._blocks[what]
         for what, runner_set in blocked.items():
             block = self._blocks.setdefault(what, _Block(now_s))
-            bound_s = UNASKED_S if what.endswith(TOO_FEW) else BLOCKED_S
+            unasked = what.endswith(TOO_FEW) or (
+                what.endswith(WAITS) and _a_ghost_has_the_place(self.seen, runner_set)
+            )
+            bound_s = UNASKED_S if unasked else BLOCKED_S
+            if unasked and now_s - self._away_s <= UNASKED_S:
+                continue
             if now_s - block.since_s <= bound_s or block.told:
                 continue
             for kind in shown(self.seen, world, runner_set):
@@ -126,7 +139,7 @@ def _unserved(seen: Seen, world: Any, runner_set: Json) -> Iterable[tuple[str, J
         elif job.state in WAITING and name in job.request.labels and not job.cancel_asked:
             waiting.append(job)
     for job in waiting[: max(0, most - busy)]:
-        yield f"job {job.number} on {name} waits", runner_set
+        yield f"job {job.number} on {name}{WAITS}", runner_set
     assigned = busy + sum(job.state is JobState.ASSIGNED for job in waiting)
     wanted = min(most, spec.get("minRunners", 0) + assigned)
     here = sum(
@@ -135,6 +148,17 @@ def _unserved(seen: Seen, world: Any, runner_set: Json) -> Iterable[tuple[str, J
     )
     if here < wanted:
         yield f"{name}{TOO_FEW}", runner_set
+
+
+def _a_ghost_has_the_place(seen: Seen, runner_set: Json) -> bool:
+    """Whether a runner stands there whose registration vanished without a word to anybody."""
+    places = {
+        meta(obj)["name"]
+        for resource, obj in _family(seen, runner_set)
+        if resource == RUNNERS and phase(obj) not in TERMINAL and not is_going(obj)
+    }
+    known = seen.github.runners_by_secret.values()  # also of those whose registration is gone
+    return any(r.ghost and r.name in places for r in known)
 
 
 def _has_session(seen: Seen, world: Any, runner_set: Json) -> bool:
