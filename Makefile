@@ -72,6 +72,14 @@ sweeps: $(VENV)/.dev ## every write, call and event of the canonical scenarios d
 mutants: $(VENV)/.dev ## planted defects, each to be noticed within 200 seeds of the simulation (ARGS="--only listener")
 	@$(BIN)/python -m tests.simulation.mutants.run $(ARGS)
 
+.PHONY: properties
+properties: $(VENV)/.dev ## what holds for whatever hypothesis draws, N=20 times as many examples as in `make test`
+	PROPERTIES_TIMES=$(or $(N),20) $(BIN)/python -m pytest -q --timeout=0 tests/plan tests/unit -k "properties or machine or lease"
+
+.PHONY: faults
+faults: $(VENV)/.dev ## real processes stopped for a minute, without memory, ports, certificates or a line: minutes
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist load --timeout=290 tests/system/slow $(if $(K),-k '$(K)') $(ARGS)
+
 .PHONY: coverage
 coverage: $(VENV)/.dev ## branch coverage of the rules, at least 95 %
 	rm -f .coverage .coverage.*
