@@ -238,7 +238,7 @@ class Manager:
             build_version=COMPATIBLE_VERSION,
             min_runners=bounds.low,
             max_runners=bounds.high,
-            is_view_proven=lambda: self._freshness.is_proven,
+            is_view_proven=self._freshness.ask,
         )
         controller = self._controller(
             set_controller.NAME, reconciler, self._sets, own, self._options.set_workers

@@ -9,7 +9,7 @@ of its own API servers in the same way.
 Pure, but for the waiting. Who asks, and what a new list means, is `informer.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +27,8 @@ T = TypeVar("T", bound=KubeObject)
 EVERY_S = 60.0
 # What is on its way is there within milliseconds, or within seconds from a busy server.
 ON_ITS_WAY_S = 5.0
+# What a list shows that is later than the cache: looked for again after these waits.
+COMING_S = (0.05, 0.1, 0.2, 0.4)
 # A big cache is looked at more seldom, so that a minute never costs more than so many objects.
 OBJECTS_A_MINUTE = 1000
 
@@ -54,17 +56,25 @@ def metadata_of(resource: Resource[Any]) -> Resource[KubeObject]:
 
 
 def oddities(
-    store: Store[T], poisoned: Iterable[str], listed: Listed[KubeObject]
+    store: Store[T],
+    poisoned: Iterable[str],
+    listed: Listed[KubeObject],
+    *,
+    gone: Container[str] = (),
 ) -> tuple[Odd, ...]:
-    """What differs. Whatever is newer in the cache than in the list is no difference."""
+    """What differs. Whatever is newer in the cache than in the list is no difference.
+
+    `gone`: uids that the cache has heard the end of. What a list still shows of them is older:
+    nothing comes back under the same uid.
+    """
     unreadable = {*poisoned, *(found.key for found in listed.poisoned)}
     there = {key_of(item): item.metadata for item in listed.items}
     odd = []
     for key, meta in there.items():
         shown = _shown(store, key)
-        if key not in unreadable and (
-            shown.uid != (meta.uid or "") or is_newer(meta.resource_version, shown.version)
-        ):
+        if key in unreadable or (not shown.uid and meta.uid in gone):
+            continue
+        if shown.uid != (meta.uid or "") or is_newer(meta.resource_version, shown.version):
             odd.append(shown)
     for key in store:
         shown = _shown(store, key)

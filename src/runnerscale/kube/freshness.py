@@ -26,6 +26,8 @@ from runnerscale.kube.versions import number_of
 log = structlog.get_logger(__name__)
 
 AGAIN = Backoff(first_s=0.5, cap_s=5.0)
+# Somebody writes within milliseconds, unless it is refused: then there is nothing to go by.
+WRITES_WITHIN_S = 30.0
 # A server that is behind for so long stays behind: it has another history, and is believed.
 BELIEVED_AFTER_S = 300.0
 
@@ -39,6 +41,7 @@ class Freshness:
         self._clock = clock
         self._random = random
         self._version = ""
+        self._has_begun = asyncio.Event()  # somebody wrote, or waits for the proof
         self._has_written = asyncio.Event()
         self._calls: list[Callable[[], None]] = []
         self.is_proven = False
@@ -47,15 +50,26 @@ class Freshness:
         """Call when it is proven."""
         self._calls.append(call)
 
+    def ask(self) -> bool:
+        """Whether it is proven; if not, somebody waits for it from now on."""
+        self._has_begun.set()
+        return self.is_proven
+
     def wrote(self, version: str | None) -> None:
         """A write that changed something was answered with this version; the first one counts."""
         if version and not self._version:
             self._version = version
             self._has_written.set()
+            self._has_begun.set()
 
     async def run(self) -> None:
-        """Until it is proven."""
-        await self._has_written.wait()
+        """Until it is proven, or cannot be."""
+        await self._has_begun.wait()
+        try:
+            async with asyncio.timeout(WRITES_WITHIN_S):
+                await self._has_written.wait()
+        except TimeoutError:
+            log.warning("no write of ours was answered yet, the caches are believed")
         since_s = self._clock.monotonic_s()
         tries = 0
         while number_of(self._version) is not None:

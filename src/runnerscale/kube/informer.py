@@ -203,11 +203,29 @@ class Informer(Generic[T]):
                     log.exception("comparison stumbled", **self._where)
 
     async def agrees_since(self, version: str) -> bool:
-        """Whether the cache shows what a list shows that is no older than this version."""
-        listed = await self._list_metadata()
-        if not self.synced or is_newer(version, listed.resource_version):
+        """Whether the cache shows what a list shows that is no older than this version.
+
+        Where objects come and go all the time, no list and no cache are of the same instant:
+        what the cache heard the end of since is left out, and what it lacks has a moment to come.
+        """
+        gone: set[str] = set()
+
+        def heard(change: Change[T]) -> None:
+            if change.new is None and change.old is not None:
+                gone.add(change.old.metadata.uid or "")
+
+        self._handlers.append(heard)
+        try:
+            listed = await self._list_metadata()
+            if not self.synced or is_newer(version, listed.resource_version):
+                return False
+            for wait_s in (*consistency.COMING_S, 0.0):
+                if not consistency.oddities(self.store, self.poisoned, listed, gone=gone):
+                    return True
+                await self._clock.sleep(wait_s)
             return False
-        return not consistency.oddities(self.store, self.poisoned, listed)
+        finally:
+            self._handlers.remove(heard)
 
     async def _list_metadata(self) -> Listed[KubeObject]:
         return await self._client.list(

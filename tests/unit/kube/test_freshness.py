@@ -6,7 +6,7 @@ from typing import Any
 
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import seeded
-from runnerscale.kube.freshness import BELIEVED_AFTER_S, Freshness
+from runnerscale.kube.freshness import BELIEVED_AFTER_S, WRITES_WITHIN_S, Freshness
 from runnerscale.kube.transport import Answer
 from tests.unit.kube.scripted import WIDGETS, MiniServer, Sent, answer, client_on, path_of, status
 from tests.unit.kube.test_informer import informer_on, running
@@ -53,6 +53,44 @@ def test_nothing_is_proven_before_something_was_written(run_virtual: RunVirtual)
             await asyncio.sleep(1)
             assert world.freshness.is_proven
         world.task.cancel()
+
+    run_virtual(scenario())
+
+
+def test_where_no_write_is_let_through_the_caches_are_believed(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            await asyncio.sleep(100)
+            assert not world.freshness.ask()  # from now on somebody waits
+            await asyncio.sleep(WRITES_WITHIN_S - 1)
+            assert not world.freshness.ask()
+            await asyncio.sleep(2)
+            assert world.freshness.ask()
+
+    run_virtual(scenario())
+
+
+def test_where_objects_come_and_go_all_the_time_it_is_proven_too(run_virtual: RunVirtual) -> None:
+    """A list that was answered just before a deletion and a creation is no difference."""
+
+    async def scenario() -> None:
+        world = World()
+        server = world.server
+        async with running(world.informer):
+            server.put(path_of("goes"), {})
+            await world.informer.wait_synced()
+
+            def churn(sent: Sent, _answer: Answer) -> None:
+                if sent.is_comparison:  # answered: what happens now is later than the list
+                    server.drop(path_of("goes"))
+                    server.put(path_of("comes"), {})
+
+            server.after = churn
+            await world.write()
+            await asyncio.sleep(1)
+            assert world.freshness.is_proven
+            assert sum(sent.is_comparison for sent in server.sent) == 1
 
     run_virtual(scenario())
 
