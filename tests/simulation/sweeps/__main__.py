@@ -30,7 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     asked = _asked(arguments)
     if not asked.log:
         structlog.configure(processors=[_drop])
-    chosen = [BY_NAME[name] for name in asked.scenario] or list(SCENARIOS)
+    chosen = [BY_NAME[name] for name in asked.scenario]
+    chosen = chosen or [each for each in SCENARIOS if each.core or not asked.core]
     with tempfile.TemporaryDirectory() as base:
         if asked.point:
             return _repeat(chosen[0], asked, Path(base))
@@ -49,6 +50,7 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--stale-stride", type=int, default=STALE_STRIDE, metavar="K",
                         help="every K-th of the stale points (default %(default)s)")  # fmt: skip
     parser.add_argument("--full", action="store_true", help="every stale point: hours")
+    parser.add_argument("--core", action="store_true", help="the scenarios that are cheap only")
     parser.add_argument("--jobs", type=int, default=ALIVE_MAX, help="histories at a time")
     parser.add_argument("--log", action="store_true", help="traces and log lines too")
     return parser.parse_args(arguments)

@@ -166,11 +166,16 @@ class Act:
         pods = self.stage.objects("pods")
         return {p["metadata"]["uid"] for p in pods if "-listener" in p["metadata"]["name"]}
 
-    def delete_listener_pods(self) -> None:
-        """Somebody does, so that they are made anew."""
+    async def fresh_listener(self) -> None:
+        """Somebody has the listener's pod made anew.
+
+        One that was killed is made anew anyway, and not quite like one that was there before.
+        """
         for pod in self.stage.objects("pods"):
             if "-listener" in pod["metadata"]["name"]:
                 self.stage.delete("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
+        await self.pause(5.0)
+        await self.listening()
 
     def groups(self) -> set[int]:
         """In which groups the scale sets are."""

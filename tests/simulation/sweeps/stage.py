@@ -201,7 +201,8 @@ class Stage(World):
 
     async def _start_again(self) -> None:
         await self.clock.sleep(DOWN_S)
-        name = self.start_controller().component.name
+        self.fill_controllers()  # unless a script was quicker
+        name = self.controllers[-1].component.name
         struck = self.points.struck
         if struck is None or struck.sort is not Sort.STALE:
             return
