@@ -12,14 +12,13 @@ from runnerscale.core.randomness import seeded
 from runnerscale.kube.objects import KubeObject
 from runnerscale.kube.resource import Resource
 from tests.simulation.faults import runners
-from tests.simulation.faults.fault import Fault, a_job_comes_that_lasts, victim
+from tests.simulation.faults.fault import LONGER_THAN_AN_ELEMENT_S, Fault, as_a_job_begins, victim
 from tests.simulation.parts import API_PORT
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
 FOREIGN_CHANCE = 0.4
 ALL_SHARE = 0.25  # of the strikes in which the API server fails
-LONGER_THAN_AN_ELEMENT_S = 40.0  # what one message says is stored within 30, or given to repair
 GAP_S = 2.0
 GAP_SHARE = 0.5  # of the strikes in which history is forgotten
 EDITED = ("ephemeralrunners", "ephemeralrunnersets", "autoscalingrunnersets",
@@ -43,14 +42,21 @@ def _api_rule(rule: FaultRule) -> Fault:
 
 
 def _failure(failure: ApiFailure, chance: float) -> Fault:
-    """Some requests fail; in some strikes all, with a job that begins meanwhile, if one can."""
+    """Some requests fail; in some strikes all, from the moment on at which a job begins."""
 
     async def fault(world: World, planned: PlannedFault) -> bool:
         if planned.draw >= ALL_SHARE:
             return await _api_rule(FaultRule(failure=failure, chance=chance))(world, planned)
-        await a_job_comes_that_lasts(world)
-        longer = replace(planned, seconds=max(planned.seconds, LONGER_THAN_AN_ELEMENT_S))
-        return await _api_rule(FaultRule(failure=failure))(world, longer)
+        assert world.api is not None
+        faults, rule = world.api.faults, FaultRule(failure=failure)
+
+        def begin() -> None:
+            faults.add(rule)
+
+        await as_a_job_begins(world, begin)
+        await world.clock.sleep(max(planned.seconds, LONGER_THAN_AN_ELEMENT_S))
+        faults.remove(rule)
+        return True
 
     return fault
 

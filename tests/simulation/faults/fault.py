@@ -21,6 +21,8 @@ VICTIM_WAIT_S = 40.0
 LOOK_S = 1.0
 WORK_AFTER_S = 3.0  # with nothing to strike for so long, a user gives it something
 WORK_S = 15.0
+BEGINS_WITHIN_S = 5.0
+LONGER_THAN_AN_ELEMENT_S = 40.0  # what one message says is stored within 30, or given to repair
 ROOM_MIN = 3  # of a set: one of its runners may be busy until the end
 SETS = "autoscalingrunnersets.actions.github.com"
 RUNNERS = "ephemeralrunners.actions.github.com"
@@ -64,6 +66,19 @@ async def a_job_comes_that_lasts(world: World) -> None:
             queue_job(world, runner_set["metadata"]["name"], LASTING_S)
             await world.clock.sleep(LOOK_S)
             return
+
+
+async def as_a_job_begins(world: World, begin: Callable[[], None]) -> None:
+    """Have it begin at the moment at which a job that lasts begins; or a little later anyhow."""
+    at_work = world.runner_program.at_work
+    at_work.append(begin)
+    await a_job_comes_that_lasts(world)
+    until_s = world.clock.monotonic_s() + BEGINS_WITHIN_S
+    while begin in at_work and world.clock.monotonic_s() < until_s:
+        await world.clock.sleep(0.1)
+    if begin in at_work:
+        at_work.remove(begin)
+        begin()
 
 
 def set_names(world: World) -> list[str]:

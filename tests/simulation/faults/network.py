@@ -1,6 +1,12 @@
 """Lines between two parts that are cut or slow."""
 
-from tests.simulation.faults.fault import Fault, a_job_comes_that_lasts, running, victim
+from tests.simulation.faults.fault import (
+    LONGER_THAN_AN_ELEMENT_S,
+    Fault,
+    as_a_job_begins,
+    running,
+    victim,
+)
 from tests.simulation.loop import Component
 from tests.simulation.parts import API_PORT, GITHUB_PORT
 from tests.simulation.scenario import PlannedFault
@@ -16,10 +22,17 @@ def _line_cut(port: int) -> Fault:
         end = await victim(world, ends, planned.draw)
         if end is None:
             return False
-        if port == API_PORT:
-            await a_job_comes_that_lasts(world)
-        world.network.cut(end, port)
-        await world.clock.sleep(planned.seconds)
+
+        def cut() -> None:
+            world.network.cut(end, port)
+
+        lasts_s = planned.seconds
+        if port == API_PORT and any(end is p.component for p in running(world, "listener")):
+            lasts_s = max(lasts_s, LONGER_THAN_AN_ELEMENT_S)
+            await as_a_job_begins(world, cut)
+        else:
+            cut()
+        await world.clock.sleep(lasts_s)
         world.network.mend(end, port)
         return True
 

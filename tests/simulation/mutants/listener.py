@@ -25,7 +25,7 @@ MUTANTS = (
         new="                    pass\n",
         danger="a busy runner looks idle until its end",
         seen_by="a runner with a job says so",
-        needs=("api-500", "api-503", "line-to-api-cut", "webhook-denies-runner-writes"),
+        needs=("api-500", "api-503", "api-429", "line-to-api-cut"),
     ),
     Mutant(
         name="listener: an API server in trouble is taken for a runner that is gone",
@@ -35,7 +35,7 @@ MUTANTS = (
         new="            return Outcome.MOOT\n",
         danger="a busy runner looks idle until its end",
         seen_by="a runner with a job says so",
-        needs=("api-500", "api-503", "line-to-api-cut", "webhook-denies-runner-writes"),
+        needs=("api-500", "api-503", "api-429", "line-to-api-cut"),
     ),
     Mutant(
         name="listener: an old message counts again",
