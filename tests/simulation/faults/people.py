@@ -8,13 +8,16 @@ from runnerscale.app.versions import COMPATIBLE_VERSION
 from runnerscale.fake_github import jobs
 from runnerscale.fake_github.model import Job, JobState
 from runnerscale.kube.builtin import SECRETS
-from tests.simulation.faults.fault import SETS, Fault, victim
+from tests.simulation.faults.fault import SETS, Fault, as_a_job_begins, running, victim
+from tests.simulation.loop import Component
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.users import cancel_lasting
 from tests.simulation.world import GROUPS, World
 
 NEXT_VERSION = "0.14.3"
 VERSION_LABEL = "app.kubernetes.io/version"
+ASLEEP_SHARE = 0.4  # of the edits of a template
+ASLEEP_S = 6.0
 GONE_MAX_S = 600.0  # of a set that is deleted: the longest pause of any backoff
 
 
@@ -53,7 +56,25 @@ async def runner_wanted(world: World, fault: PlannedFault) -> bool:
 
 
 async def template_changed(world: World, fault: PlannedFault) -> bool:
-    """Somebody edits the runners' template."""
+    """Somebody edits the runners' template; or just as a job begins, while listeners sleep."""
+    asleep: list[Component] = []
+
+    def sleep() -> None:
+        asleep.extend(process.component for process in running(world, "listener"))
+        for component in asleep:
+            component.pause()
+
+    if fault.draw < ASLEEP_SHARE:
+        await as_a_job_begins(world, sleep)
+    edited = await _edit_template(world)
+    if asleep:
+        await world.clock.sleep(ASLEEP_S)
+    for component in asleep:
+        world.go_on(component)
+    return edited
+
+
+async def _edit_template(world: World) -> bool:
     scale_set = await _a_set(world, 0.0)
     if scale_set is None:
         return False
