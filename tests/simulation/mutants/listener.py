@@ -18,16 +18,6 @@ MUTANTS = (
         needs=("listener-killed",),
     ),
     Mutant(
-        name="listener: a job that could not be stored is forgotten",
-        kind="acknowledge early",
-        file=f"{AT}/message_effects.py",
-        old="                    self._repairs.add(event)\n",
-        new="                    pass\n",
-        danger="a busy runner looks idle until its end",
-        seen_by="a runner with a job says so",
-        needs=("api-500", "api-503", "api-429", "line-to-api-cut"),
-    ),
-    Mutant(
         name="listener: an API server in trouble is taken for a runner that is gone",
         kind="acknowledge early",
         file=f"{AT}/job_started.py",
@@ -36,21 +26,6 @@ MUTANTS = (
         danger="a busy runner looks idle until its end",
         seen_by="a runner with a job says so",
         needs=("api-500", "api-503", "api-429", "line-to-api-cut"),
-    ),
-    Mutant(
-        name="listener: an old message counts again",
-        kind="a defect that was found (seed 71)",
-        file=f"{AT}/message_effects.py",
-        old="        if message.id <= self._learned_id:\n            return\n",
-        new="",
-        danger="an idle runner stays for good",
-        seen_by="at rest: too many runners",
-        needs=(
-            "github-session-lost",
-            "github-acknowledge-ignored",
-            "github-repeated-message",
-            "github-reordered-messages",
-        ),
     ),
     Mutant(
         name="listener: the maximum is not looked at",

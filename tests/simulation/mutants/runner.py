@@ -58,21 +58,6 @@ MUTANTS = (
         needs=("runner-deleted", "runner-killed", "runner-out-of-memory", "set-created-anew"),
     ),
     Mutant(
-        name="runner: one word about a job on a stray registration is believed",
-        kind="a defect that was found (seed 217)",
-        file=f"{AT}/deadlines.py",
-        old="STRAY_BUSY_MAX = 3\n",
-        new="STRAY_BUSY_MAX = 1\n",
-        danger="a registration that our own lost call made stays at GitHub for a day",
-        seen_by="at rest: registration has no runner object",
-        needs=(
-            "github-jit-lost-answer",
-            "line-to-github-cut",
-            "github-cut-bodies",
-            "github-empty-bodies",
-        ),
-    ),
-    Mutant(
         name="runner: the controller takes Running back",
         kind="controller may overwrite Running",
         file="api/phase.py",

@@ -14,16 +14,6 @@ MUTANTS = (
         needs=("watch-events-late",),
     ),
     Mutant(
-        name="runtime: no level pass",
-        kind="level pass off",
-        file="kube/controller.py",
-        old="            await self._clock.sleep(self._level_period_s)\n",
-        new="            await self._clock.sleep(1e9)\n",
-        danger="one event that is missed is missed for ever",
-        seen_by="at rest",
-        needs=("watches-silent", "watch-events-late"),
-    ),
-    Mutant(
         name="runtime: deletions in the gap are not heard of",
         kind="informer forgets deletes",
         file="kube/informer.py",
@@ -68,16 +58,6 @@ MUTANTS = (
             "quota-of-secrets",
             "runners-crash",
         ),
-    ),
-    Mutant(
-        name="runtime: a list from the past is believed",
-        kind="drop a precondition",
-        file="kube/informer.py",
-        old="            self._refuse_stale(listed)\n",
-        new="",
-        danger="the controller acts on a world that is long gone",
-        seen_by="at rest",
-        needs=("controller-reads-the-past",),
     ),
     Mutant(
         name="lease: it is taken from who holds it",
