@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from runnerscale.api import labels as keys
+from runnerscale.kube.errors import Conflict
 from runnerscale.scaleset.errors import CredentialsRefused, Unavailable
 from runnerscale.scaleset.model import RunnerScaleSet
 from tests.plan.autoscaling_runner_set.world import AL_NAME, NAME, World, no_secret
@@ -33,6 +34,40 @@ async def test_a_new_runner_set_is_registered_under_its_own_name_in_the_default_
     assert world.ars["spec"]["runnerScaleSetName"] == "linux"
     assert world.ers["metadata"]["name"] == NAME
     assert world.listeners == [AL_NAME]
+
+
+async def _edited_as_it_is_made(world: World, **spec: object) -> None:
+    """Somebody edits the object while GitHub makes the scale set: storing its id conflicts."""
+
+    def edit(call: str, _place: object) -> None:
+        if call == "create":
+            world.github.fault = lambda *_: None
+            world.edit(**spec)
+
+    world.github.fault = edit
+    with pytest.raises(Conflict):  # the queue looks again
+        await world.settle()
+    await world.settle()
+
+
+async def test_a_scale_set_whose_id_could_not_be_stored_is_not_made_twice() -> None:
+    # It was looked for in the new group alone, and stayed in the old one for ever.
+    world = World()
+    await _edited_as_it_is_made(world, runnerGroup="testgroup")
+    assert [call[0] for call in world.github.writes()] == ["create", "update"]
+    assert {s.runner_group_name for s in world.github.sets.values()} == {"testgroup"}
+    assert world.annotations[keys.SCALE_SET_ID] == "7"
+    assert world.annotations[keys.RUNNER_GROUP_NAME] == "testgroup"
+
+
+async def test_one_that_was_made_at_the_place_of_before_is_left_in_order() -> None:
+    world = World()
+    await _edited_as_it_is_made(world, githubConfigUrl="https://github.com/elsewhere")
+    for _ in range(20):
+        world.clock.advance(60)
+        await world.settle()
+    assert world.github.sets == {}  # at the old place
+    assert [s.name for s in world.github.at["https://github.com/elsewhere"].values()] == ["linux"]
 
 
 @pytest.mark.behaviour("C1 T38")

@@ -77,7 +77,7 @@ def _learn_object(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
             stamp = replace(seen.known.stamp, there=True, put_s=seen.now_s)
             seen = replace(seen, known=replace(seen.known, stamp=stamp))
     if isinstance(answer, AutoscalingRunnerSet):
-        known = seen.known
+        known = _recorded(seen.known, action)
         if known.checked_generation == (seen.meta.generation or 0):
             # Our own write: what GitHub was compared with is what the object now says.
             known = replace(known, checked_generation=answer.metadata.generation or 0)
@@ -104,6 +104,15 @@ def _learn_object(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
     return seen
 
 
+def _recorded(known: Known, action: Action) -> Known:
+    """A write about the id says what is to be known of it from now on: there, or struck out."""
+    if isinstance(action, PatchSelf):
+        written = (action.body.get("metadata") or {}).get("annotations") or {}
+        if known.unrecorded and keys.SCALE_SET_ID in written:
+            return replace(known, unrecorded={})
+    return known
+
+
 def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
     github = seen.github
     if isinstance(answer, Trouble):
@@ -123,7 +132,7 @@ def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
             return replace(seen, github=github, known=known)
         case ((GetScaleSet(id=asked) | UpdateScaleSet(id=asked)), Look()):
             github = replace(github, by_id=answer)
-            known = replace(seen.known, gone_id=asked, gone_s=seen.now_s)
+            known = replace(seen.known, gone_id=asked, gone_s=seen.now_s, unrecorded={})
             return replace(seen, github=github, known=known)
         case _, RunnerScaleSet():
             github = replace(github, by_id=answer)
@@ -134,6 +143,14 @@ def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
             if isinstance(action, UpdateScaleSet) and action.labels is None:
                 github = replace(github, renamed=True)
             known = replace(_checked(seen, seen.known, answer), place=action.place)
+            if isinstance(action, CreateScaleSet):
+                made = {
+                    keys.SCALE_SET_ID: str(answer.id),
+                    keys.RUNNER_SCALE_SET_NAME: answer.name,
+                    keys.RUNNER_GROUP_NAME: answer.runner_group_name,
+                    keys.ISSUED_FOR: action.place.config_url,
+                }
+                known = replace(known, unrecorded=made)
             return replace(seen, github=github, known=known)
         case _:
             pass

@@ -84,6 +84,9 @@ class Known:
     failed_generation: int = 0  # of the object, at that time
     failures: int = 0  # in a row
     retry_s: float = 0.0  # wall time; no call before, unless the object changes
+    # Annotations that a scale set made by us belongs to, until they are stored: whoever edits the
+    # object at that moment makes the write fail, and may have moved the wish elsewhere.
+    unrecorded: Mapping[str, str] = field(default_factory=dict)
     gone_id: int = 0  # a scale set that GitHub denied ...
     gone_s: float = 0.0  # ... and when, wall time
     left_retry_s: float = 0.0  # the same for what was left behind ...
@@ -162,8 +165,9 @@ class Snapshot:
         )
 
     def annotation(self, key: str) -> str:
-        """An annotation of the object, "" where it has none."""
-        return (self.meta.annotations or {}).get(key, "")
+        """An annotation of the object, or what is about to be one; "" where there is neither."""
+        stored = (self.meta.annotations or {}).get(key, "")
+        return stored or self.known.unrecorded.get(key, "")
 
     @property
     def scale_set_id(self) -> int:
