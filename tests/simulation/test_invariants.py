@@ -196,6 +196,16 @@ def test_two_open_sessions_of_one_runner_set_are_a_breach(case: Case) -> None:
     assert case.breaches() == ["at most one open session per scale set"]
 
 
+def test_the_session_of_a_killed_listener_at_a_place_that_was_left_is_none(case: Case) -> None:
+    # Nobody can give it back (crash sweep, moved); at the same scale set GitHub lets no other in.
+    case.container("old-listener", "listener").exit = SimpleNamespace(code=137)
+    sessions.open_session(case.github, case.at_s, case.scale_set, "old-listener")
+    elsewhere = case.github.tenant("demo-org/other")
+    moved = scale_sets.create(case.github, 0.0, elsewhere, scale_sets.Wanted(name="set-0"))
+    sessions.open_session(case.github, case.at_s, moved, "new-listener")
+    assert case.breaches() == []
+
+
 def test_two_listeners_of_one_runner_set_are_a_breach(case: Case) -> None:
     labels = "actions.github.com/scale-set-"
     for name in ("old", "new"):
@@ -420,6 +430,24 @@ def test_a_job_whose_place_a_ghost_takes_is_told_when_it_can_be_known(case: Case
     said = [case.tick() for _ in range(72)]  # a tick is five seconds
     assert not any(said[:60])  # 300 s: by then it has been asked about twice
     assert said[-1] == ["what blocks work is visible"] * len(said[-1]) != []
+
+
+@pytest.mark.parametrize(("starts", "at_first"), [(True, 60), (False, 18)])
+def test_a_job_whose_place_a_silent_container_takes_is_told_later(
+    case: Case, starts: bool, at_first: int
+) -> None:
+    _with_sets(case, replicas=1, most=1)
+    case.container("a-listener", "listener")
+    sessions.open_session(case.github, case.at_s, case.scale_set, "a-listener")
+    case.runner("r1", phase="Pending")
+    runners.register(case.github, case.at_s, case.scale_set, "r1")
+    if starts:  # else the cluster itself knows that nothing runs
+        case.container("r1")
+    request = JobRequest("job", ("set-0",), (), owner="demo-org", repository="demo")
+    jobs.queue_job(case.github, case.at_s, request)
+    said = [case.tick() for _ in range(72)]
+    assert not any(said[:at_first])
+    assert said[at_first + 12] == ["what blocks work is visible"] * len(said[at_first + 12]) != []
 
 
 # -- 10: no secret is told ---------------------------------------------------------------------

@@ -58,9 +58,20 @@ class OneOpenSession(Rule):
         if event["state"] == "ended":
             self._open[name].discard(which)
             return
+        self._open[name] = {each for each in self._open[name] if not self._is_left(each, event)}
         self._open[name].add(which)
         if len(self._open[name]) > 1:
             yield f"{name} has {' and '.join(sorted(self._open[name]))}"
+
+    def _is_left(self, which: str, event: dict[str, object]) -> bool:
+        """Of another scale set, by a listener that was killed: nobody can give that back.
+
+        It stands at GitHub for its life; a set that moved meanwhile has another scale set by then.
+        """
+        scale_set, _, owner = which.partition(" by ")
+        mine = [p for p in self.seen.containers() if p.spec.pod.name == owner]
+        killed = bool(mine) and all(process.exit is not None for process in mine)
+        return killed and scale_set != str(event["scale_set"])
 
 
 class OneListenerAtATime(Rule):

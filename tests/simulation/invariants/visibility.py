@@ -38,7 +38,8 @@ from tests.simulation.invariants.rule import Rule
 from tests.simulation.invariants.seen import Seen
 
 BLOCKED_S = 60.0
-# Nobody is told that the registration of an idle runner has vanished. Who waits for no job is
+# Nobody is told that the registration of an idle runner has vanished, or that its container runs
+# and never reaches GitHub (C1 has no word for either). Who waits for no job is
 # asked about three minutes after its start, then every two, and once more after a minute. The
 # job whose place such a runner takes waits for as long. No answer, no knowledge: while GitHub is
 # away, and as long after it as a question may take to come round; nor does a controller that
@@ -93,7 +94,7 @@ class WhatBlocksIsVisible(Rule):
         for what, runner_set in blocked.items():
             block = self._blocks.setdefault(what, _Block(now_s))
             unasked = what.endswith(TOO_FEW) or (
-                what.endswith(WAITS) and _a_ghost_has_the_place(self.seen, runner_set)
+                what.endswith(WAITS) and _nobody_asked_holds_it(self.seen, world, runner_set)
             )
             bound_s = UNASKED_S if unasked else BLOCKED_S
             if unasked and now_s - self._away_s <= UNASKED_S:
@@ -150,15 +151,21 @@ def _unserved(seen: Seen, world: Any, runner_set: Json) -> Iterable[tuple[str, J
         yield f"{name}{TOO_FEW}", runner_set
 
 
-def _a_ghost_has_the_place(seen: Seen, runner_set: Json) -> bool:
-    """Whether a runner stands there whose registration vanished without a word to anybody."""
+def _nobody_asked_holds_it(seen: Seen, world: Any, runner_set: Json) -> bool:
+    """Whether a runner stands there of which only GitHub knows that it will take no job.
+
+    Its registration vanished without a word to anybody, or its container runs and never came.
+    """
     places = {
         meta(obj)["name"]
         for resource, obj in _family(seen, runner_set)
         if resource == RUNNERS and phase(obj) not in TERMINAL and not is_going(obj)
     }
+    running = {process.spec.pod.name for process in world.machine.running("runner")}
     known = seen.github.runners_by_secret.values()  # also of those whose registration is gone
-    return any(r.ghost and r.name in places for r in known)
+    return any(
+        r.name in places and (r.ghost or (r.name in running and not r.session_id)) for r in known
+    )
 
 
 def _has_session(seen: Seen, world: Any, runner_set: Json) -> bool:
