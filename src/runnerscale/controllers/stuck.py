@@ -1,8 +1,8 @@
 """What lasts is on the object: condition, Event, metric, log, whatever its reconciler could say.
 
 Two things are looked for after every pass. Passes that fail again and again come to no end that
-a reconciler could tell of: a rule that raises, a call that fails in a way nobody foresaw, a
-deadline, a conflict without end. And troubles that a reconciler tells of without a condition,
+a reconciler could tell of: a rule that raises, a call that fails in a way nobody foresaw or has
+no answer, a deadline, a conflict without end. And troubles that a reconciler tells of without a condition,
 as on an object that is going: those become one. What passes by itself is nobody's business; what
 lasts is told within a minute, and taken back when it is over, also after a restart.
 """
@@ -69,11 +69,11 @@ class StuckPasses:
     def ended(self, key: str, end: PassEnd, took_s: float) -> None:
         """A pass on this key has ended so."""
         row = self._rows.get(key)
-        if end.errors:
+        if end.errors or (end.failed and not end.troubles):
             row = row or self._rows.setdefault(key, _Row())
             if row.failing_s is None:  # what hangs began before it failed
                 row.failing_s = self._clock.monotonic_s() - took_s
-            row.why = _why(end.errors, about=f"{self._resource.kind} {key}")
+            row.why = _why(end, about=f"{self._resource.kind} {key}")
             self._look(key, row)
             return
         if row is not None and row.told:
@@ -177,8 +177,12 @@ class StuckPasses:
         return ObjectReference(kind.api_version, kind.kind, namespace, name, uid)
 
 
-def _why(errors: tuple[Exception, ...], *, about: str) -> Trouble:
+def _why(end: PassEnd, *, about: str) -> Trouble:
     """What to tell of the errors of one pass: the one that nobody expected goes first."""
+    errors = end.errors
+    if not errors:
+        said = one_line(end.unanswered, SAID_CHARS_MAX) or "something it needs is not answered"
+        return trouble(Reason.RECONCILE_FAILED, about=about, happened=said)
     unexpected = next((e for e in errors if not isinstance(e, KubeError)), None)
     if unexpected is not None:
         return trouble(Reason.RECONCILE_FAILED, about=about, happened=_place(unexpected))

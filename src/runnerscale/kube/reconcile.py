@@ -27,6 +27,7 @@ class Plan(Generic[A, W]):
     `stale`: a guarded write met a conflict: somebody wrote in between. The cache hears of it in
     milliseconds and calls for a pass by itself; until then the key comes back with backoff, since
     a watch that lags behind would otherwise be asked twenty times a second.
+    `unanswered`: of a plan that failed, the words that came instead of an answer.
     """
 
     actions: tuple[A, ...] = ()
@@ -34,6 +35,7 @@ class Plan(Generic[A, W]):
     failed: bool = False
     troubles: tuple[W, ...] = ()
     stale: bool = False
+    unanswered: str = ""
 
 
 class Reconciler(Protocol[S, A, R, W]):
@@ -80,8 +82,8 @@ BATCH_MAX = 32
 class PassEnd:
     """How a pass ended: look again after `again_s` (None: on events), or `failed`: with backoff.
 
-    `unfinished`: the plan still had actions. `errors`: what actions raised. `troubles`: of the
-    last plan.
+    `unfinished`: the plan still had actions. `errors`: what actions raised. `troubles` and
+    `unanswered`: of the last plan.
     """
 
     again_s: float | None = None
@@ -90,6 +92,7 @@ class PassEnd:
     errors: tuple[Exception, ...] = field(default=())
     troubles: tuple[Any, ...] = field(default=())
     stale: bool = False
+    unanswered: str = ""
 
 
 class Pass(Generic[S, A, R, W]):
@@ -129,7 +132,13 @@ class Pass(Generic[S, A, R, W]):
             plan = self._plan = reconciler.plan(seen)
         unfinished = bool(plan.actions) and not errors
         return PassEnd(
-            plan.again_s, plan.failed, unfinished, tuple(errors), plan.troubles, plan.stale
+            again_s=plan.again_s,
+            failed=plan.failed,
+            unfinished=unfinished,
+            errors=tuple(errors),
+            troubles=plan.troubles,
+            stale=plan.stale,
+            unanswered=plan.unanswered,
         )
 
     def report(self) -> None:

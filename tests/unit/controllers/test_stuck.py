@@ -37,6 +37,7 @@ class World:
     def __init__(self) -> None:
         self.error: Exception | None = None
         self.hangs_s = 0.0
+        self.unanswered = ""
         self.events: list[tuple[str, str, str]] = []
         self.registry = CollectorRegistry()
         clock = LoopClock(1_700_000_000.0)
@@ -68,6 +69,8 @@ class World:
             raise self.error
         if seen.metadata.name == "s" and self.hangs_s:
             return Plan((self.hangs_s,))
+        if seen.metadata.name == "s" and self.unanswered:
+            return Plan(failed=True, unanswered=self.unanswered)
         return Plan()
 
     async def apply(self, action: Any) -> None:
@@ -139,6 +142,26 @@ def test_what_fails_for_a_minute_is_condition_event_and_metric(
             await asyncio.sleep(3600)
             assert world.api.changes() == []  # said once, however long it lasts
             assert len(world.events) == 1
+
+    run_virtual(scenario())
+
+
+def test_an_answer_that_does_not_come_for_a_minute_is_told_too(run_virtual: RunVirtual) -> None:
+    world = World()
+    world.unanswered = "failed calling webhook: no endpoints"
+
+    async def scenario() -> None:
+        async with world.running():
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(40)
+            assert (world.condition(), world.events) == (None, [])
+            await asyncio.sleep(20)
+            assert world.condition() == ("False", "ReconcileFailed")
+            assert world.gauge("ReconcileFailed") == 1
+            assert "failed calling webhook" in world.events[0][2]
+            world.unanswered = ""
+            await asyncio.sleep(130)
+            assert world.condition() == ("True", "Recovered")
 
     run_virtual(scenario())
 

@@ -30,6 +30,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     GenerateJit,
     GitHubFailed,
     Known,
+    NoAnswer,
     PatchStatus,
     Refused,
     Registered,
@@ -333,4 +334,5 @@ def _unanswered(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
         if RBAC_WORDS.search(answer.words):
             reason = Reason.RIGHTS_MISSING
         told = (*told, trouble(reason, about=seen.about, happened=answer.words))
-    return replace(seen, failed=(*seen.failed, action), kube_troubles=told)
+    words = answer.words if isinstance(answer, NoAnswer) else seen.unanswered
+    return replace(seen, failed=(*seen.failed, action), kube_troubles=told, unanswered=words)

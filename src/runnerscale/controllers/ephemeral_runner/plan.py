@@ -56,7 +56,13 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
     actions = tuple(action for action in step.actions if action not in seen.failed)
     troubles = (*step.troubles, *seen.kube_troubles, *seen.last_words)
     again_s = None if step.again_s is None else max(step.again_s, AGAIN_MIN_S)
-    return Plan(actions, again_s, failed=bool(seen.failed), troubles=troubles)
+    return Plan(
+        actions,
+        again_s,
+        failed=bool(seen.failed),
+        troubles=troubles,
+        unanswered=seen.unanswered,
+    )
 
 
 def live(seen: Snapshot) -> Step:

@@ -155,6 +155,7 @@ class Snapshot:
     gone: bool = False  # the object is gone
     failed: tuple[Action, ...] = ()  # actions of this pass without a usable answer
     kube_troubles: tuple[Trouble, ...] = ()  # what the API server refused in this pass
+    unanswered: str = ""  # what came instead of its last answer in this pass
     last_words: tuple[Trouble, ...] = ()  # to be told though the object is gone
 
     @property
