@@ -2,9 +2,9 @@
 
 Two things are looked for after every pass. Passes that fail again and again come to no end that
 a reconciler could tell of: a rule that raises, a call that fails in a way nobody foresaw or has
-no answer, a deadline, a conflict without end. And troubles that a reconciler tells of without a condition,
-as on an object that is going: those become one. What passes by itself is nobody's business; what
-lasts is told within a minute, and taken back when it is over, also after a restart.
+no answer, a deadline, a conflict without end. And troubles that a reconciler tells of without a
+condition, as on an object that is going: those become one. What passes by itself is nobody's
+business; what lasts is told within a minute, and taken back when it is over, also after a restart.
 """
 
 import asyncio
