@@ -153,7 +153,7 @@ def _put(tree: ast.AST, old: ast.AST, new: ast.AST) -> None:
                 value[:] = [new if item is old else item for item in value]
 
 
-class _Changed(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
+class _Changed(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):  # type: ignore[misc]  # two stubs that differ
     """Imports one module with a mistake in it."""
 
     def __init__(self, change: Change) -> None:
