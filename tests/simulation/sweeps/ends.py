@@ -30,6 +30,7 @@ DRAWN = (  # names that are drawn, and numbers and ids inside of texts
     (re.compile(r"(?<!gha)-runner-[a-z0-9]{5}\b"), "-runner-*"),
     (re.compile(r"kube-api-access-[a-z0-9]{5}\b"), "kube-api-access-*"),
     (re.compile(r"GitHub's id is \d+"), "GitHub's id is *"),
+    (re.compile(r"\brunner \d+\b"), "runner *"),
 )
 # Numbers of a history, not of its end: versions and generations count writes, patch ids and
 # runner ids count messages and registrations, restarts count deaths, times are times.
@@ -68,6 +69,9 @@ COUNTED = frozenset(
     }
 )
 SECRETS = ("data", "stringData")
+# What the set was called at GitHub when a runner was made, or not yet again: for people.
+MADE_FROM_THE_SET = ("ephemeralrunners.actions.github.com", "pods")
+PLACE = ("actions.github.com/runner-group-name", "actions.github.com/runner-scale-set-name")
 UNTOLD = ("", False)  # said once and taken back is as never said
 # Said with the next runner that is made; nobody who was killed before it was said says it later.
 # That passes succeed again is said of those that failed for a minute.
@@ -144,6 +148,10 @@ def _less(one: list[str], other: list[str]) -> list[str]:
 
 
 def _text(resource: str, obj: Json) -> str:
+    if resource in MADE_FROM_THE_SET:
+        meta = obj["metadata"]
+        kept = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in PLACE}
+        obj = {**obj, "metadata": {**meta, "annotations": kept}}
     if resource == "secrets":
         obj = {**obj, **{key: sorted(obj[key]) for key in SECRETS if key in obj}}
     text = json.dumps(_without(obj), sort_keys=True)
