@@ -36,16 +36,6 @@ MUTANTS = (
         needs=("runners-crash", "runner-killed", "runner-out-of-memory"),
     ),
     Mutant(
-        name="runner: every exit 0 is a finished job",
-        kind="take out a guard",
-        file=f"{AT}/deregistration.py",
-        old="pod.exit.code == 0 and seen.had_job:",
-        new="pod.exit.code == 0:",
-        danger="an idle runner that was told to stop leaves its registration behind",
-        seen_by="at rest: registration has no runner object",
-        needs=("runner-pod-deleted", "node-drained", "runner-evicted"),
-    ),
-    Mutant(
         name="runner: finalizers go before GitHub has answered",
         kind="finalizer removed early",
         file=f"{AT}/deregistration.py",
@@ -74,15 +64,5 @@ MUTANTS = (
         new='log.info("runner registered", runner=name, jit=made.encoded.reveal())',
         danger="whoever reads logs can take a job with its secrets",
         seen_by="no secret is told",
-    ),
-    Mutant(
-        name="runner: its pod is made before its id is stored",
-        kind="acknowledge early",
-        file=f"{AT}/pod.py",
-        old="    if runner.runner_id == 0 or runner.runner_id != seen.registered_id:\n",
-        new="    if False:\n",
-        danger="after a crash a runner that had a container is taken for one that never had",
-        seen_by="GitHub saw: name used again",
-        needs=("controller-killed", "both-controllers-killed", "leader-killed"),
     ),
 )
