@@ -4,6 +4,9 @@ import pytest
 
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
 from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
+from runnerscale.controllers.autoscaling_runner_set.controller import Bound
+from runnerscale.controllers.autoscaling_runner_set.snapshot import WriteStatus
+from runnerscale.kube.errors import Conflict
 from tests.plan.autoscaling_runner_set.world import AL_NAME, HOME, NAME, RUNNERS, World
 
 
@@ -147,3 +150,19 @@ async def test_what_nothing_is_done_about_below_makes_it_not_ready(below: str) -
     world.api.change(AUTOSCALING_LISTENERS, HOME, AL_NAME, change)
     await world.settle()
     assert world.condition("Ready")[0] == "True"
+
+
+async def test_last_words_do_not_go_to_a_namesake_that_was_made_meanwhile() -> None:
+    # They said for good that its deletion is blocked (stale sweep, set-made-again).
+    world = await settled()
+    seen = world.reconciler.observe(f"{RUNNERS}/{NAME}")
+    assert seen is not None
+    body = world.api.body(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME)
+    assert body is not None
+    world.api.drop(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME)
+    world.api.put(
+        AUTOSCALING_RUNNER_SETS, RUNNERS, {"metadata": {"name": NAME}, "spec": body["spec"]}
+    )
+    with pytest.raises(Conflict):
+        await world.reconciler.apply(Bound(seen, WriteStatus({"message": "its end"}, told="")))
+    assert "status" not in (world.api.body(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME) or {})

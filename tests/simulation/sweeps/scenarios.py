@@ -83,6 +83,8 @@ async def never_online(act: Act) -> None:
     act.mute_next_runner()
     act.queue()
     await act.done(1)
+    # Who is killed between GitHub's word and its own has no evidence; in the end nobody has.
+    await act.until("no evidence any more", lambda: not act.stage.objects(RUNNERS))
 
 
 async def pod_deleted(act: Act) -> None:

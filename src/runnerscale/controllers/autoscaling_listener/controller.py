@@ -36,7 +36,14 @@ from runnerscale.core.clock import Clock
 from runnerscale.credentials.place import Clients, PlaceTrouble
 from runnerscale.kube.builtin import SECRETS, Pod, Role, RoleBinding, ServiceAccount
 from runnerscale.kube.client import Client
-from runnerscale.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
+from runnerscale.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.objects import KubeObject, controller_of, is_deleting, key_of
 from runnerscale.kube.own_writes import OwnWrites
@@ -52,6 +59,7 @@ T = TypeVar("T", bound=KubeObject)
 # What a server says no to in so many words; anything else (away, overloaded, a conflict) is raised.
 REFUSALS = (BadRequest, Forbidden, Invalid, NotFound)
 
+UNOWNED = (Child.ROLE, Child.ROLE_BINDING)  # they lie beside the runners
 # The server looks the Role of a new binding up in a cache of its own, which lags some
 # milliseconds behind the Role that was made just before.
 ROLE_KNOWN_WAITS_S = (0.05, 0.1, 0.2, 0.4)
@@ -266,8 +274,24 @@ class ListenerReconciler:
 
     async def _create_once(self, at: Snapshot, child: Child, body: Mapping[str, Any]) -> KubeObject:
         namespace = at.child_namespace(child)
+        if child in UNOWNED:
+            await self._confirm_alive(at)
         item: KubeObject = await self._client.create(child.resource, namespace, body)
         return item
+
+    async def _confirm_alive(self, at: Snapshot) -> None:
+        """What lies in another namespace has no owner there: made on an old view, for a listener
+        that is gone by now, it would stay for good.
+
+        Raises:
+            Conflict: it is going or gone, or another of that name.
+        """
+        try:
+            item = await self._client.get(AUTOSCALING_LISTENERS, at.namespace, at.name)
+        except NotFound:
+            item = None
+        if item is None or item.metadata.uid != at.listener.metadata.uid or is_deleting(item):
+            raise Conflict(409, "Conflict", f"AutoscalingListener {at.key} is going or gone")
 
     async def _patch(self, at: Snapshot, child: Child, body: Mapping[str, Any]) -> Answer:
         namespace, name = at.child_namespace(child), at.child_name(child)

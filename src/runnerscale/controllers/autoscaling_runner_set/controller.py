@@ -41,7 +41,7 @@ from runnerscale.kube.errors import AlreadyExists, BadRequest, Forbidden, Invali
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.objects import KubeObject, controller_of, key_of
 from runnerscale.kube.own_writes import OwnWrites
-from runnerscale.kube.patching import drop_finalizers
+from runnerscale.kube.patching import at_version, drop_finalizers
 from runnerscale.kube.reconcile import Plan
 from runnerscale.kube.resource import Resource
 from runnerscale.kube.store import Change
@@ -235,12 +235,13 @@ class RunnerSetReconciler:
 
     async def _write_status(self, at: Snapshot, body: Mapping[str, Any]) -> Answer:
         async def call() -> AutoscalingRunnerSet:
-            # No version: only this controller writes a runner set's status.
+            # With its version, though nobody else writes a status: a namesake that was made
+            # meanwhile must not get the last words of the one before.
             return await self._client.patch(
                 AUTOSCALING_RUNNER_SETS,
                 at.namespace,
                 at.name,
-                {"status": body},
+                at_version({"status": body}, at.meta.resource_version),
                 subresource="status",
             )
 
