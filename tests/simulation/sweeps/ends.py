@@ -31,6 +31,8 @@ DRAWN = (  # names that are drawn, and numbers and ids inside of texts
     (re.compile(r"kube-api-access-[a-z0-9]{5}\b"), "kube-api-access-*"),
     (re.compile(r"GitHub's id is \d+"), "GitHub's id is *"),
     (re.compile(r"\brunner \d+\b"), "runner *"),
+    # After the place that a set had when its listener was first made.
+    (re.compile(r"\b(set|other)-[0-9a-f]{8}-listener"), "*-listener"),
 )
 # Numbers of a history, not of its end: versions and generations count writes, patch ids and
 # runner ids count messages and registrations, restarts count deaths, times are times.
