@@ -68,6 +68,7 @@ COUNTED = frozenset(
         "runnerscale.dev/service-account-uid",
         "runnerscale.dev/controller",
         "pod-template-hash",
+        "actions.github.com/integrity-hash",  # of contents that are compared themselves
     }
 )
 SECRETS = ("data", "stringData")
