@@ -44,13 +44,4 @@ MUTANTS = (
         seen_by="no hot loop",
         needs=("runners-crash",),
     ),
-    Mutant(
-        name="set: old runners are counted that GitHub has forgotten",
-        kind="take out a guard",
-        file=f"{AT}/scale_down.py",
-        old="        if r.removal is Removal.FORGOTTEN and not r.has_job\n",
-        new="        if False\n",
-        danger="runners that can never get a job fill the set",
-        seen_by="at rest: job is still queued",
-    ),
 )
