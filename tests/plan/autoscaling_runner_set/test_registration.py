@@ -424,3 +424,20 @@ async def test_proxy_and_ca_are_on_the_way_from_the_first_call_and_reach_set_and
     assert world.al["spec"]["proxy"] == proxy
     assert world.ers["spec"]["ephemeralRunnerSpec"]["githubServerTLS"] == tls
     assert world.ers["spec"]["ephemeralRunnerSpec"]["proxy"] == proxy
+
+
+async def test_github_is_asked_nothing_for_a_wish_that_cannot_be_read() -> None:
+    world = World(githubConfigUrl="no address at all")
+    await world.settle()
+    assert world.github.calls == []
+    assert "ConfigUrlInvalid" in world.events.reasons()
+
+
+async def test_a_label_that_the_server_ignores_is_named() -> None:
+    world = World()
+    await world.settle()
+    world.github.ignores_labels = True
+    world.edit(runnerScaleSetLabels=["gpu"])
+    await world.settle()
+    said = [text for _, reason, text in world.events.said if reason == "SettingsIgnored"]
+    assert said and "lacks the label gpu" in said[0]

@@ -47,6 +47,8 @@ LIVE = runner(phase="Pending", runnerId=7)
         (LIVE, runner(runnerId=7, jobRequestId=3, going=True), Departure.FINISHED),
         (runner(runnerId=7, workflowRunId=3), runner(runnerId=7, going=True), Departure.FINISHED),
         (runner(runnerId=7, jobId="j"), runner(phase="Failed", jobId="j"), Departure.FINISHED),
+        # A job that was stored once is not undone by whoever writes the status last.
+        (runner(runnerId=7, jobId="j"), runner(phase="Failed", runnerId=7), Departure.FINISHED),
         (LIVE, runner(phase="Failed", runnerId=7), Departure.FAILED),
         (LIVE, runner(phase="Outdated", runnerId=7), Departure.FAILED),
         (LIVE, runner(runnerId=7, reason="Evicted", going=True), Departure.LOST),
