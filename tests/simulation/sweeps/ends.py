@@ -72,9 +72,13 @@ COUNTED = frozenset(
     }
 )
 SECRETS = ("data", "stringData")
-# What the set was called at GitHub when a runner was made, or not yet again: for people.
+# What the set was called at GitHub, and which chart made it, when this was made: for people.
 MADE_FROM_THE_SET = ("ephemeralrunners.actions.github.com", "pods")
-PLACE = ("actions.github.com/runner-group-name", "actions.github.com/runner-scale-set-name")
+OF_THEN = (
+    "actions.github.com/runner-group-name",
+    "actions.github.com/runner-scale-set-name",
+    "app.kubernetes.io/version",
+)
 UNTOLD = ("", False)  # said once and taken back is as never said
 # Said with the next runner that is made; nobody who was killed before it was said says it later.
 # That passes succeed again is said of those that failed for a minute.
@@ -152,9 +156,10 @@ def _less(one: list[str], other: list[str]) -> list[str]:
 
 def _text(resource: str, obj: Json) -> str:
     if resource in MADE_FROM_THE_SET:
-        meta = obj["metadata"]
-        kept = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in PLACE}
-        obj = {**obj, "metadata": {**meta, "annotations": kept}}
+        meta = dict(obj["metadata"])
+        for name in ("annotations", "labels"):
+            meta[name] = {k: v for k, v in (meta.get(name) or {}).items() if k not in OF_THEN}
+        obj = {**obj, "metadata": meta}
     if resource == "secrets":
         obj = {**obj, **{key: sorted(obj[key]) for key in SECRETS if key in obj}}
     text = json.dumps(_without(obj), sort_keys=True)

@@ -236,7 +236,6 @@ async def upgraded(act: Act) -> None:
     act.label_version(NEWER_VERSION)
     await act.done(2)
     await act.pause(30.0)
-    await act.fresh_listener()  # the one of before keeps its label
 
 
 SCENARIOS = (
