@@ -122,6 +122,18 @@ def test_a_pod_that_never_started_does_not_wait_for_github() -> None:
     assert step.actions == (DeletePod(REF, "pod-1", grace_s=None),)
 
 
+def test_that_it_never_started_is_only_what_we_have_heard_so_far() -> None:
+    # The cache of pods lagged behind that of runners: the pod had started, and its job died
+    # (stale sweep, runner-deleted).
+    placed = replace(PLACED, resource_version="41")
+    (action,) = look(seen(GOING, placed, no_answer())).actions
+    assert action == DeletePod(REF, "pod-1", grace_s=None, resource_version="41")
+    now = told(seen(GOING, placed, no_answer()), action, Said.CONFLICT)
+    assert plan(now).actions == ()
+    # Whoever has a job has started, whatever the cache shows.
+    assert look(seen(GOING, placed, removed(Removal.BUSY))).actions == ()
+
+
 def test_a_sidecar_that_runs_on_keeps_the_pods_own_grace() -> None:
     pod = replace(exited(0), phase="Running", all_ended=False)
     assert look(seen(GOING_BUSY, pod)).actions == (DeletePod(REF, "pod-1", grace_s=None),)

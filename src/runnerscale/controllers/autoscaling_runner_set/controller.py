@@ -37,9 +37,16 @@ from runnerscale.core.clock import Clock
 from runnerscale.credentials.place import Clients, GitHubPlace, PlaceTrouble
 from runnerscale.kube.builtin import SECRETS
 from runnerscale.kube.client import Client
-from runnerscale.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
+from runnerscale.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
 from runnerscale.kube.informer import Informer
-from runnerscale.kube.objects import KubeObject, controller_of, key_of
+from runnerscale.kube.objects import KubeObject, controller_of, is_deleting, key_of
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.patching import at_version, drop_finalizers
 from runnerscale.kube.reconcile import Plan
@@ -158,6 +165,7 @@ class RunnerSetReconciler:
             case snap.DeleteSet(name, uid):
                 return await self._delete(at, EPHEMERAL_RUNNER_SETS, at.namespace, name, uid)
             case snap.CreateListener(body):
+                await self._confirm_alive(at)
                 home = self._settings.namespace
                 return await self._create(at, AUTOSCALING_LISTENERS, home, body)
             case snap.PatchListener(name, body):
@@ -173,7 +181,23 @@ class RunnerSetReconciler:
 
     # --- GitHub -------------------------------------------------------------------------------
 
+    async def _confirm_alive(self, at: Snapshot) -> None:
+        """A scale set at GitHub, or a listener in our own namespace, has no owner there: made on
+        an old view, for a runner set that is gone by now, it would stay for good.
+
+        Raises:
+            Conflict: it is going or gone, or another of that name.
+        """
+        try:
+            item = await self._client.get(AUTOSCALING_RUNNER_SETS, at.namespace, at.name)
+        except NotFound:
+            item = None
+        if item is None or item.metadata.uid != at.meta.uid or is_deleting(item):
+            raise Conflict(409, "Conflict", f"AutoscalingRunnerSet {at.key} is going or gone")
+
     async def _ask_github(self, at: Snapshot, action: snap.Call | snap.DeleteScaleSet) -> Answer:
+        if isinstance(action, snap.CreateScaleSet):
+            await self._confirm_alive(at)
         try:
             return await self._call(action)
         except ScaleSetNotFound as error:

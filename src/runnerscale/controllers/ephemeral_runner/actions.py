@@ -89,11 +89,15 @@ class CheckPod:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """`grace_s` 0: nothing of it runs any more; None: the pod's own."""
+    """`grace_s` 0: nothing of it runs any more; None: the pod's own.
+
+    `resource_version`: where it may have started since, with a job.
+    """
 
     of: Ref
     uid: str
     grace_s: int | None
+    resource_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,11 +279,13 @@ class Hands:
                 of.namespace,
                 of.name,
                 uid=action.uid,
+                resource_version=action.resource_version or None,
                 grace_period_s=action.grace_s,
                 timeout_s=KUBE_TIMEOUT_S,
             )
         except Conflict:
-            return Said.GONE  # another pod has the name by now
+            # Another pod has the name by now, or this one is not as it was any more.
+            return Said.CONFLICT if action.resource_version else Said.GONE
         self._own_writes.deleted(of.key, self._pods, of.key, action.uid)
         held = left is not None and (action.grace_s != 0 or bool(left.metadata.finalizers))
         return Done() if held else Said.GONE

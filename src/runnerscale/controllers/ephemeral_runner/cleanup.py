@@ -71,8 +71,12 @@ def _pod(
         return None, None, trouble(Reason.CLEANUP_BLOCKED, about=seen.about, happened=happened)
     if pod.over or pod.all_ended:
         return DeletePod(ref, pod.uid, grace_s=0), None, None
-    if may_kill or pod.exit is not None or pod.started_s is None:
+    if may_kill or pod.exit is not None:
         return DeletePod(ref, pod.uid, grace_s=None), None, None
+    if pod.started_s is None and not seen.had_job:
+        # As far as we have heard: its start, and a job, may be on their way to us.
+        version = pod.resource_version
+        return DeletePod(ref, pod.uid, grace_s=None, resource_version=version), None, None
     return None, None, None
 
 

@@ -292,6 +292,8 @@ def _child_written(seen: Snapshot, action: Action, answer: Answer, *, at_s: floa
             hand = replace(hand, refusal=Refusal(why, at_s + NAME_TAKEN_AGAIN_S))
         case ((CreatePod() | CreateSecret()), Refused()):
             hand = replace(hand, refusal=refusal(answer, about=seen.about, at_s=at_s))
+        case DeletePod(), Said.CONFLICT:  # it is not as we saw it: look again
+            return replace(seen, stale=True)
         case DeletePod(), Done() | Said():
             return _pod_deleted(seen, action, answer, at_s=at_s)
         case DeleteLeftovers(), Done():

@@ -80,6 +80,7 @@ class PodView:
     waiting: tuple[Waiting, ...] = ()
     all_ended: bool = False  # no container of it runs any more
     has_address: bool = False
+    resource_version: str = ""
     changed_s: float = 0.0  # when a pod that is over last changed a condition
     gone: bool = False  # we know that it is gone, though the cache still showed it
 
@@ -120,6 +121,7 @@ def pod_view(pod: Pod) -> PodView:
     ready = _newest(conditions, "Ready")
     return PodView(
         uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
         created_s=created_s,
         phase=phase,
         reason=(status.reason if status else None) or "",

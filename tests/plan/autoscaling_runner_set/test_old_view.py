@@ -1,0 +1,40 @@
+"""What a controller does not make when its view of the runner set is of the past."""
+
+import pytest
+
+from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
+from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
+from runnerscale.controllers.autoscaling_runner_set import snapshot as snap
+from runnerscale.controllers.autoscaling_runner_set.controller import Bound
+from runnerscale.kube.errors import Conflict
+from tests.plan.autoscaling_runner_set.world import KEY, NAME, RUNNERS, World
+
+
+@pytest.mark.parametrize("what", ["scale set", "listener"])
+@pytest.mark.parametrize("now", ["gone", "going", "another"])
+async def test_what_has_no_owner_is_not_made_for_a_runner_set_of_the_past(
+    what: str, now: str
+) -> None:
+    # Its scale set was registered anew at GitHub and stayed there (stale sweep, set-deleted).
+    this = World()
+    seen = this.reconciler.observe(KEY)
+    assert seen is not None and seen.wish.place is not None
+    if now == "going":
+        gone = {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z"}}
+        this.api.change(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME, gone)
+    else:
+        body = this.api.body(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME)
+        assert body is not None
+        this.api.drop(AUTOSCALING_RUNNER_SETS, RUNNERS, NAME)
+        if now == "another":
+            again = {"metadata": {"name": NAME}, "spec": body["spec"]}
+            this.api.put(AUTOSCALING_RUNNER_SETS, RUNNERS, again)
+    action = (
+        snap.CreateScaleSet(seen.wish.place, "linux", 1, ("linux",))
+        if what == "scale set"
+        else snap.CreateListener({"metadata": {"name": "a-listener"}})
+    )
+    with pytest.raises(Conflict):
+        await this.reconciler.apply(Bound(seen, action))
+    assert this.github.calls == []
+    assert this.api.names(AUTOSCALING_LISTENERS) == []
