@@ -10,6 +10,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     AskRunner,
     How,
     Known,
+    PatchStatus,
     RemoveRunner,
     Said,
 )
@@ -99,6 +100,15 @@ def test_before_such_a_runner_is_ended_github_must_have_forgotten_it() -> None:
     busy = told(gone, RemoveRunner(REF, 7), Said.JOB_RUNNING)
     assert look(busy) == NOTHING  # its job is on the way to us: `busy.py` has it
     assert plan(busy).actions == ()
+
+
+def test_once_it_has_forgotten_it_the_ending_goes_on_at_once() -> None:
+    # GitHub says yes to the removal of one that it does not know, too. Simulation, seed 52.
+    hand = talking(missing_s=NOW_S, asked_s=NOW_S + 60)
+    gone = told(seen(IDLE, RUNNING, hand, after_s=60), RemoveRunner(REF, 7), Said.FORGOTTEN)
+    (stored,) = plan(gone).actions
+    assert isinstance(stored, PatchStatus)
+    assert stored.reason == Reason.REGISTRATION_LOST
 
 
 def test_a_github_without_an_answer_decides_nothing() -> None:

@@ -196,8 +196,11 @@ def _found(seen: Snapshot, found: Known) -> Hand:
 def _removed(seen: Snapshot, action: RemoveRunner, said: Said, *, at_s: float) -> Talk:
     talk = seen.hand.talk
     if action.runner_id != talk.stray_id:
-        since_s = talk.missing_s if talk.missing_s is not None else at_s
-        missing_s = since_s if said is Said.ABSENT else None
+        missing_s = talk.missing_s  # an ending that began with it goes on once it is forgotten
+        if said is Said.ABSENT:
+            missing_s = missing_s if missing_s is not None else at_s
+        elif said is Said.JOB_RUNNING:
+            missing_s = None
         return replace(talk, removal=REMOVALS[said], removal_s=at_s, missing_s=missing_s)
     if said is Said.JOB_RUNNING:
         # No pod of ours can have begun that job: the id is stored before a pod is made.
