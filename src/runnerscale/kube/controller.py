@@ -44,6 +44,10 @@ _RESULTS = {  # controller-runtime's words for them
 }
 
 
+# What a plan asks for must not undo the backoff: "at once" after each failure is a spin.
+FAILED_AGAIN_MIN_S = 1.0
+
+
 class Controller:
     """Runs one reconciler's passes."""
 
@@ -221,7 +225,7 @@ class Controller:
                 self._log_errors(end)
                 self.queue.add_rate_limited(key)
                 if end.again_s is not None:
-                    self.queue.add_after(key, end.again_s)
+                    self.queue.add_after(key, max(end.again_s, FAILED_AGAIN_MIN_S))
         if self._metrics is not None:
             self._metrics.results[_RESULTS[ending]].inc()
             self._metrics.pass_s.observe(took_s)

@@ -153,6 +153,16 @@ def test_a_failed_pass_also_keeps_a_nearer_again_s(run_virtual: RunVirtual) -> N
     assert max(gaps) <= 1.01
 
 
+def test_a_plan_that_wants_to_go_on_at_once_does_not_spin_while_it_fails(
+    run_virtual: RunVirtual,
+) -> None:
+    # The status could not be written while runners were still to be made. Simulation, seed 299.
+    recorder = Recorder(lambda _: Plan((ServerFault(500, "InternalError", "no"),), again_s=0.0))
+    play(run_virtual, recorder, "a", seconds=40)
+    # About eight tries fill the first second, as without `again_s`; then one a second.
+    assert 40 <= len(recorder.passes) <= 55
+
+
 def test_success_ends_the_row_of_failures(run_virtual: RunVirtual) -> None:
     fails = [True] * 7 + [False] + [True] * 100
     recorder = Recorder(lambda _: Plan(failed=fails.pop(0), again_s=2.0))
