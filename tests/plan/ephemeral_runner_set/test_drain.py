@@ -145,3 +145,14 @@ class TestDrainWithoutMeans:
         this.github.answers.clear()
         await this.later(61)
         assert this.names == [] and len(this.github.asked) == 2
+
+    async def test_of_a_set_that_an_old_cache_still_shows_nobody_is_asked_about_twice(self) -> None:
+        this = World()
+        this.make(replicas=2)
+        await this.settle()
+        this.register()
+        this.delete_set()
+        this.api.objects.clear()  # all of it went; the caches lag behind
+        await this.settle()
+        await this.passes(3)
+        assert len(this.github.asked) == 2

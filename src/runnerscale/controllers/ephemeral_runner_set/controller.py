@@ -249,7 +249,9 @@ class EphemeralRunnerSetReconciler:
         """Event, metric and log line; and the gauges of runners by phase."""
         if seen is None or seen.gone:
             self._reporter.forget(KIND, key)
-            self._memory.forget(key)
+            if self._sets.store.get(key) is None:
+                # As long as an old cache shows it, GitHub's answers are not to be asked for anew.
+                self._memory.forget(key)
             self._fingerprints.pop(key, None)
             self._rosters.pop(key, None)
             served = self._served.pop(key, None)
