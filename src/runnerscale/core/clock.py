@@ -7,11 +7,14 @@ for deadlines and waits inside this process.
 
 import asyncio
 import time
+from collections import deque
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 # The remainder of a subtraction is no wait: loops round it to nothing, or spin on it.
 WAIT_MIN_S = 1e-6
+JUMP_MIN_S = 2.0  # less is drift, and shorter than any wait that matters
 
 
 class Clock(Protocol):
@@ -129,3 +132,52 @@ def _with_microseconds(text: str) -> str:
         return text
     digits = len(tail) - len(tail.lstrip("0123456789"))
     return f"{head}.{tail[:digits][:6]:0<6}{tail[digits:]}"
+
+
+class Jumps:
+    """By how much the wall clock has jumped, as a time server or a person sets it.
+
+    What a process remembers with wall times is moved along (`shifted`): a wait of a minute must
+    not become one of an hour, because the clock was an hour ahead when it began.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        """What is remembered from now on is moved along with `clock`."""
+        self._clock = clock
+        self._offset_s = clock.now_s() - clock.monotonic_s()
+
+    def by_s(self) -> float:
+        """Seconds since this was last asked; 0 where it only drifts a little."""
+        by_s = self._clock.now_s() - self._clock.monotonic_s() - self._offset_s
+        if abs(by_s) < JUMP_MIN_S:
+            return 0.0
+        self._offset_s += by_s
+        return by_s
+
+
+T = TypeVar("T")
+
+
+def shifted(remembered: T, by_s: float) -> T:
+    """The same, with every instant in it moved: each float in records, rows and tables.
+
+    Records are dataclasses whose floats are all instants; what is no dataclass, tuple, deque or
+    dict stays as it is, and so does what bears no instant.
+    """
+    return cast(T, _shifted(remembered, by_s))
+
+
+def _shifted(value: Any, by_s: float) -> Any:
+    if isinstance(value, float):
+        return value + by_s
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(_shifted(each, by_s) for each in value)
+    if isinstance(value, deque):
+        return deque((_shifted(each, by_s) for each in value), maxlen=value.maxlen)
+    if isinstance(value, dict):
+        return {key: _shifted(each, by_s) for key, each in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        news = {f.name: _shifted(getattr(value, f.name), by_s) for f in fields(value) if f.init}
+        changed = {n: new for n, new in news.items() if new != getattr(value, n)}
+        return replace(value, **changed) if changed else value
+    return value

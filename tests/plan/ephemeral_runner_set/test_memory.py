@@ -1,5 +1,6 @@
 """What is remembered between passes."""
 
+from runnerscale.controllers.ephemeral_runner_set.finished import Held
 from runnerscale.controllers.ephemeral_runner_set.memory import (
     LET_GO_MAX,
     Memory,
@@ -70,3 +71,18 @@ def test_the_own_deletions_are_bounded() -> None:
     for number in range(LET_GO_MAX + 5):
         remembered.note_let_go(str(number))
     assert len(remembered.let_go) == LET_GO_MAX and "0" not in remembered.let_go
+
+
+def test_a_clock_that_is_set_right_makes_no_wait_longer() -> None:
+    memory = Memory()
+    remembered = memory.of("ns/set", "u")
+    remembered.held = Held(since_s=(("r", 5000.0),))
+    remembered.removals["r"] = word = Word(Removal.HAS_JOB, 5001.0)
+    remembered.disturbed_s.append(5002.0)
+    remembered.undecided["r2"] = 5003.0
+    memory.clock_jumped(-4000.0)
+    assert memory.of("ns/set", "u") is remembered
+    assert remembered.held.since_s == (("r", 1000.0),)
+    assert remembered.removals["r"] == Word(word.removal, 1001.0)
+    assert [*remembered.disturbed_s] == [1002.0]
+    assert remembered.undecided == {"r2": 1003.0}

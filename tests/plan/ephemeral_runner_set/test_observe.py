@@ -10,6 +10,7 @@ from runnerscale.api.fingerprint import fingerprint
 from runnerscale.api.labels import RUNNER_SPEC_HASH
 from runnerscale.controllers.ephemeral_runner_set.observe import (
     PROVEN_AFTER_S,
+    believed,
     is_current,
     must_list,
     retired_view,
@@ -78,6 +79,14 @@ def test_a_view_of_a_retired_runner() -> None:
     )
     # One of ARC has no condition: it is as old as its object.
     assert retired_view(runner(phase="Failed"), current=True).since_s == NOW
+
+
+def test_an_end_in_the_future_is_not_believed() -> None:
+    # Written while the controller's clock was an hour ahead: creation would pause for an hour.
+    failed = condition("Healthy", "False", NOW + 4000)
+    view = retired_view(runner(phase="Failed", conditions=[failed]), current=True)
+    assert believed(view, now_s=NOW + 40).since_s == NOW
+    assert believed(view, now_s=NOW + 4001) == view
 
 
 SPEC = {"githubConfigUrl": "u", "spec": {"containers": [{"name": "runner", "image": "i"}]}}

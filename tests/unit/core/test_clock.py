@@ -1,18 +1,23 @@
 """Times travel as RFC 3339 text; waits go through the clock that was handed in."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from runnerscale.core.clock import (
+    JUMP_MIN_S,
+    Jumps,
     LoopClock,
     ManualClock,
     SystemClock,
     format_micro_time,
     format_time,
     parse_time,
+    shifted,
 )
 
 
@@ -55,3 +60,50 @@ def test_on_a_virtual_loop_hours_pass_at_once(run_virtual: Callable[[Any], Any])
         return clock.now_s() - 1000.0, SystemClock().monotonic_s() - before_s
 
     assert run_virtual(hours()) == (7200.0, 7200.0)
+
+
+class SetClock(ManualClock):
+    """A clock whose wall time somebody sets."""
+
+    ahead_s = 0.0
+
+    def now_s(self) -> float:
+        return super().now_s() + self.ahead_s
+
+
+def test_a_wall_clock_that_was_set_is_noticed_once_and_one_that_drifts_is_not() -> None:
+    clock = SetClock()
+    jumps = Jumps(clock)
+    clock.advance(1000.0)
+    assert jumps.by_s() == 0.0
+    clock.ahead_s = JUMP_MIN_S - 0.5
+    assert jumps.by_s() == 0.0
+    clock.ahead_s = 4000.0
+    assert jumps.by_s() == pytest.approx(4000.0)
+    assert jumps.by_s() == 0.0
+    clock.ahead_s = 0.0
+    assert jumps.by_s() == pytest.approx(-4000.0)
+
+
+@dataclass(frozen=True)
+class Inner:
+    at_s: float | None
+    tries: int = 3
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner
+    rows: tuple[tuple[str, float], ...]
+    table: dict[str, Inner]
+    last: deque[float]
+    never_s: float = float("-inf")
+
+
+def test_all_instants_of_a_record_are_moved_and_nothing_else() -> None:
+    before = Outer(Inner(10.0), (("a", 1.0),), {"k": Inner(None)}, deque([2.0], maxlen=4))
+    after = shifted(before, -5.0)
+    assert after == Outer(Inner(5.0), (("a", -4.0),), {"k": Inner(None)}, deque([-3.0]))
+    assert after.last.maxlen == 4
+    same = Inner(None)
+    assert shifted(same, 7.0) is same

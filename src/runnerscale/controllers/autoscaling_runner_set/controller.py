@@ -33,7 +33,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
 from runnerscale.controllers.autoscaling_runner_set.status import COUNT_EVERY_S
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.troubles import github_trouble, kube_trouble
-from runnerscale.core.clock import Clock
+from runnerscale.core.clock import Clock, Jumps, shifted
 from runnerscale.credentials.place import Clients, GitHubPlace, PlaceTrouble
 from runnerscale.kube.builtin import SECRETS
 from runnerscale.kube.client import Client
@@ -103,12 +103,16 @@ class RunnerSetReconciler:
         self._wrote = wrote
         self._notable = observed.Notable(caches.runners)
         self._known: dict[str, tuple[str, Known]] = {}  # by key: uid, memory
+        self._jumps = Jumps(clock)
 
     def observe(self, key: str) -> Snapshot | None:
         """From the caches; None: there is no such runner set."""
         found = self._caches.runner_sets.store.get(key)
         if found is None:
             return None
+        by_s = self._jumps.by_s()
+        if by_s:
+            self._known = shifted(self._known, by_s)
         uid, known = self._known.get(key, ("", Known()))
         known = known if uid == found.metadata.uid else Known()
         known = self._noticed(key, found, known)

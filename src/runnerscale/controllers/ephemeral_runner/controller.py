@@ -21,7 +21,7 @@ from runnerscale.controllers.ephemeral_runner.pod_view import pod_view
 from runnerscale.controllers.ephemeral_runner.snapshot import Hand, PodPast, Snapshot
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.unreadable import unreadable
-from runnerscale.core.clock import Clock
+from runnerscale.core.clock import Clock, Jumps
 from runnerscale.credentials.place import Clients
 from runnerscale.kube.builtin import Pod
 from runnerscale.kube.client import Client
@@ -63,6 +63,7 @@ class EphemeralRunnerReconciler:
         self._reporter = reporter
         self._clock = clock
         self._memory = Memory()
+        self._jumps = Jumps(clock)
         self._watching_since_s: float | None = None  # a standby process watches but does not act
         self._hands = Hands(
             client=client,
@@ -86,12 +87,19 @@ class EphemeralRunnerReconciler:
             self._watching_since_s = self._clock.now_s()
         return self._watching_since_s
 
+    def _follow_clock(self) -> None:
+        by_s = self._jumps.by_s()
+        if by_s:
+            self._memory.clock_jumped(by_s)
+            self._watching_since_s = self._acting_since_s() + by_s
+
     def observe(self, key: str) -> Snapshot | None:
         """From the caches, and what this process remembers."""
         item = self._runners.store.get(key)
         if item is None or key in self._runners.poisoned:
             return None  # what can no longer be read is kept out, though its last state is known
         uid = item.metadata.uid or ""
+        self._follow_clock()
         now_s = self._clock.now_s()
         hand = self._memory.of(uid)
         if hand.let_go:

@@ -6,6 +6,7 @@ between two passes.
 """
 
 from runnerscale.controllers.ephemeral_runner.snapshot import Hand
+from runnerscale.core.clock import shifted
 
 RUNNERS_MAX = 20_000  # the oldest are forgotten past it
 UNTOUCHED = Hand()
@@ -35,6 +36,10 @@ class Memory:
         self._hands[uid] = hand
         if len(self._hands) > self._runners_max:
             del self._hands[next(iter(self._hands))]
+
+    def clock_jumped(self, by_s: float) -> None:
+        """The wall clock was set: what was so long ago still is."""
+        self._hands = {uid: shifted(hand, by_s) for uid, hand in self._hands.items()}
 
     def forget(self, uid: str) -> None:
         """The runner is gone."""

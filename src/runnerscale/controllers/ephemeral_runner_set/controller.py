@@ -40,7 +40,7 @@ from runnerscale.controllers.ephemeral_runner_set.wanted import shrink_to
 from runnerscale.controllers.metrics import ControllerMetrics, Served
 from runnerscale.controllers.places import place_labels
 from runnerscale.controllers.reporting import Reporter
-from runnerscale.core.clock import Clock
+from runnerscale.core.clock import Clock, Jumps
 from runnerscale.core.randomness import Random
 from runnerscale.credentials.place import Clients
 from runnerscale.kube.client import Client
@@ -111,6 +111,7 @@ class EphemeralRunnerSetReconciler:
         self._min_runners = min_runners
         self._max_runners = max_runners
         self._memory = Memory()
+        self._jumps = Jumps(clock)
         self._served: dict[str, Served] = {}
         self._fingerprints: dict[str, tuple[EphemeralRunnerSpec, str]] = {}
         self._rosters: dict[str, Roster] = {}
@@ -138,6 +139,9 @@ class EphemeralRunnerSetReconciler:
         item = self._sets.store.get(key)
         if item is None:
             return None
+        by_s = self._jumps.by_s()
+        if by_s:
+            self._memory.clock_jumped(by_s)
         now_s = self._clock.now_s()
         reference = _reference(item)
         remembered = self._memory.of(key, reference.uid)
@@ -161,7 +165,10 @@ class EphemeralRunnerSetReconciler:
             exact=item.spec.patch_id == 0,
             hold=_hold(item),
             deleted_s=_deleted_s(item),
-            retired=_with_our_doing(roster.evidence(), remembered),
+            retired=tuple(
+                observe.believed(each, now_s=now_s)
+                for each in _with_our_doing(roster.evidence(), remembered)
+            ),
             counts=roster.counts,
             held=held,
             held_again_s=held_again_s,

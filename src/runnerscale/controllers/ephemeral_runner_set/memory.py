@@ -5,7 +5,7 @@ runners come and go between two passes, and the answers that GitHub gives in its
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner_set.doubted import Doubt
@@ -18,6 +18,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Template,
     Written,
 )
+from runnerscale.core.clock import shifted
 
 LET_GO_MAX = 10_000
 UNDECIDED_KEPT_S = 60.0  # by then the cache shows what was created, or nothing was
@@ -107,6 +108,12 @@ class Memory:
     def known(self, key: str) -> Remembered | None:
         """If anything is remembered."""
         return self._sets.get(key)
+
+    def clock_jumped(self, by_s: float) -> None:
+        """The wall clock was set: what was so long ago still is."""
+        for remembered in self._sets.values():
+            for each in fields(remembered):  # in place: answers on their way know the object
+                setattr(remembered, each.name, shifted(getattr(remembered, each.name), by_s))
 
     def forget(self, key: str) -> None:
         """The set is gone."""

@@ -3,6 +3,8 @@
 A malformed part of a hostile object becomes its zero and harms nobody else.
 """
 
+from dataclasses import replace
+
 import msgspec
 
 from runnerscale.api.conditions import HEALTHY, ONLINE, STARTED
@@ -18,6 +20,7 @@ from runnerscale.kube.objects import Condition, is_deleting
 
 # An idle runner that has been ready for so long does not fail because of its template.
 PROVEN_AFTER_S = 60.0
+AHEAD_MAX_S = 5.0  # replicas of a controller do not agree on the time to the second
 
 
 def runner_view(item: EphemeralRunner, *, current: bool) -> Runner:
@@ -57,9 +60,21 @@ def retired_view(item: EphemeralRunner, *, current: bool) -> Retired:
         reason=status.reason,
         message=status.message,
         since_s=ended_s if ended_s is not None else time_of(meta.creation_timestamp),
+        created_s=time_of(meta.creation_timestamp),
         had_job=has_job(status),
         current=current,
     )
+
+
+def believed(retired: Retired, *, now_s: float) -> Retired:
+    """With an end that may be true: none lies in the future.
+
+    A clock that is an hour ahead for a moment must not stop creation for an hour after it was set
+    right. The runner's creation is the API server's time.
+    """
+    if retired.since_s <= now_s + AHEAD_MAX_S:
+        return retired
+    return replace(retired, since_s=min(retired.created_s, now_s))
 
 
 def is_retired(item: EphemeralRunner) -> bool:

@@ -64,6 +64,7 @@ class Retired:
     reason: str = ""
     message: str = ""
     since_s: float = 0.0
+    created_s: float = 0.0
     had_job: bool = False
     current: bool = True
     forgotten: bool = False  # GitHub forgot it at our word, idle: that it then failed says nothing

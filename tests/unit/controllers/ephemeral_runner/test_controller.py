@@ -266,6 +266,23 @@ def test_github_down_for_an_hour_leaks_nothing_and_all_goes_on_afterwards(
     run_virtual(scene())
 
 
+def test_a_wait_that_began_while_the_clock_was_ahead_is_no_longer_once_it_is_set_right(
+    run_virtual: Run,
+) -> None:
+    async def scene() -> None:
+        async with World() as world:
+            world.clock._epoch_s += 4000
+            world.github.down = Unavailable("away")
+            world.jobs.append(Job())
+            await asyncio.sleep(120)  # by now it is asked once a minute
+            world.clock._epoch_s -= 4000
+            await asyncio.sleep(1)
+            world.github.down = None
+            await world.until(lambda: world.jobs[0].done, within_s=90)
+
+    run_virtual(scene())
+
+
 def test_an_empty_place_holds_runners_with_a_reason_and_lets_them_go(run_virtual: Run) -> None:
     async def scene() -> None:
         async with World(jobs=[Job()]) as world:
