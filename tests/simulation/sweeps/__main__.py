@@ -14,15 +14,15 @@ from pathlib import Path
 
 import structlog
 
+from tests.simulation.sweeps import table
 from tests.simulation.sweeps.forks import ALIVE_MAX
-from tests.simulation.sweeps.points import Point, Sort
+from tests.simulation.sweeps.points import Point, Share, Sort
 from tests.simulation.sweeps.scenarios import BY_NAME, SCENARIOS, Canonical
 from tests.simulation.sweeps.sweep import Swept, play_one, sweep
 
 HASH_SEED = "0"
 STALE_STRIDE = 200
 SLOW_S = 120.0  # so much later than undisturbed is worth a line
-HEAD = ("scenario", *(str(sort) for sort in Sort), "same view", "failed", "CPU s", "latest s")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,6 +49,8 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
         )
     parser.add_argument("--stale-stride", type=int, default=STALE_STRIDE, metavar="K",
                         help="every K-th of the stale points (default %(default)s)")  # fmt: skip
+    parser.add_argument("--stale-offset", type=int, default=0, metavar="N",
+                        help="those whose number modulo K is N (default %(default)s)")  # fmt: skip
     parser.add_argument("--full", action="store_true", help="every stale point: hours")
     parser.add_argument("--core", action="store_true", help="the scenarios that are cheap only")
     parser.add_argument("--jobs", type=int, default=ALIVE_MAX, help="histories at a time")
@@ -67,30 +69,20 @@ def _repeat(canonical: Canonical, asked: argparse.Namespace, base: Path) -> int:
 
 def _sweep(chosen: list[Canonical], asked: argparse.Namespace, base: Path) -> int:
     sorts = frozenset(asked.sorts or Sort)
-    stride = 1 if asked.full else asked.stale_stride
     rows: list[Swept] = []
-    print(_line(HEAD), flush=True)
+    share = Share(1 if asked.full else asked.stale_stride, asked.stale_offset)
+    print(table.head(), flush=True)
     for canonical in chosen:
         began_s = time.monotonic()
-        swept = sweep(canonical, sorts, base, stride=stride, alive=asked.jobs, say=_say)
+        swept = sweep(canonical, sorts, base, share=share, alive=asked.jobs, say=_say)
         rows.append(swept)
-        print(_row(swept), f"  ({time.monotonic() - began_s:.0f} s)", flush=True)
+        took_s = time.monotonic() - began_s
+        print(f"{table.row(swept, sorts)}   ({took_s:.0f} s)", flush=True)
         if swept.latest_s > SLOW_S:
             print(f"  slowest: {swept.latest}", flush=True)
-    print(_row(Swept.total(rows)))
+    print(table.row(Swept.total(rows), sorts))
+    print(table.last_words(rows, sorts))
     return int(any(swept.failed for swept in rows))
-
-
-def _row(swept: Swept) -> str:
-    counts = [f"{swept.played[sort]}/{swept.counts[sort]}" for sort in Sort]
-    return _line(
-        (swept.name, *counts, str(swept.same_view), str(len(swept.failed)),
-         f"{swept.cpu_s:.0f}", f"{swept.latest_s:.0f}")
-    )  # fmt: skip
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"{cells[0]:<20}" + "".join(f"{cell:>14}" for cell in cells[1:])
 
 
 def _say(text: str) -> None:

@@ -54,6 +54,18 @@ class Point:
         return cls(**{**found, "sort": Sort(found["sort"])})
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which of the stale points are played: every `stride`-th, beginning at `offset`."""
+
+    stride: int = 1
+    offset: int = 0
+
+    def has(self, number: int) -> bool:
+        """Whether the point of that number is one of them."""
+        return number % self.stride == self.offset % self.stride
+
+
 @dataclass(slots=True)
 class Points:
     """Counts them, and says at which of them this world is disturbed."""
@@ -61,7 +73,7 @@ class Points:
     sorts: frozenset[Sort] = frozenset()  # swept, by splitting
     forks: Forks | None = None
     only: Point | None = None  # this one alone, without splitting
-    stride: int = 1  # of the stale ones, every so manieth
+    share: Share = Share()  # of the stale ones
     armed: bool = False
     struck: Point | None = None
     counts: Counter[Sort] = field(default_factory=Counter)
@@ -83,7 +95,7 @@ class Points:
         self.counts[point.sort] += 1
         if self.forks is None or point.sort not in self.sorts:
             return False
-        if point.sort is Sort.STALE and self.counts[point.sort] % self.stride:
+        if point.sort is Sort.STALE and not self.share.has(self.counts[point.sort]):
             return False
         return self.forks.split(point) and self._strike(point)
 

@@ -1,14 +1,14 @@
 """One scenario, disturbed at all its points: what was played and what did not hold."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.simulation.sweeps import history
 from tests.simulation.sweeps.forks import Told, apart
-from tests.simulation.sweeps.points import Point, Points, Sort
+from tests.simulation.sweeps.points import Point, Points, Share, Sort
 from tests.simulation.sweeps.scenarios import Canonical
 
 Json = dict[str, Any]
@@ -64,7 +64,7 @@ class Swept:
         return f"python -m tests.simulation.sweeps {where}"
 
     @classmethod
-    def total(cls, rows: list["Swept"]) -> "Swept":
+    def total(cls, rows: Sequence["Swept"]) -> "Swept":
         """The last line of the table."""
         found = cls("all")
         for row in rows:
@@ -82,17 +82,17 @@ def sweep(
     sorts: frozenset[Sort],
     base: Path,
     *,
-    stride: int,
+    share: Share,
     alive: int,
     say: Callable[[str], None] = lambda _text: None,
 ) -> Swept:
-    """Every point of these sorts; of the stale ones every `stride`-th. `say` hears of failures.
+    """Every point of these sorts; of the stale ones a share. `say` hears of failures.
 
     Raises:
         Unsound: the undisturbed history does not hold.
     """
     reference = _reference(canonical, base)
-    points = Points(sorts=sorts, stride=stride)
+    points = Points(sorts=sorts, share=share)
     swept = Swept(canonical.name)
 
     def heard(told: Told) -> None:
