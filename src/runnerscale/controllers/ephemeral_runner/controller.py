@@ -91,7 +91,8 @@ class EphemeralRunnerReconciler:
         by_s = self._jumps.by_s()
         if by_s:
             self._memory.clock_jumped(by_s)
-            self._watching_since_s = self._acting_since_s() + by_s
+            if self._watching_since_s is not None:
+                self._watching_since_s += by_s
 
     def observe(self, key: str) -> Snapshot | None:
         """From the caches, and what this process remembers."""
