@@ -15,6 +15,7 @@ from tests.simulation.leadership import AWAKENING_S, CONTROLLER_USER, LEASE, LEA
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.scenario import (
     HOUR_KINDS,
+    LASTING_S,
     LEASE_MARKS,
     RATES,
     PlannedFault,
@@ -22,6 +23,8 @@ from tests.simulation.scenario import (
     Scenario,
     draw,
 )
+from tests.simulation.settlement import is_lasting
+from tests.simulation.users import queue_job
 from tests.simulation.world import World
 from tests.simulation.writes import Write
 
@@ -94,5 +97,23 @@ def test_a_fault_strikes_says_so_and_is_undone(kind: str, tmp_path: Path) -> Non
         assert await FAULTS[kind](world, PlannedFault(0.0, kind, 5.0, 0.3))
         assert not world.hub.faults.rules
         assert all(c.now_s() == world.clock.now_s() for c in world.clocks.values())
+
+    SimulationLoop(seeded(1)).run(story())
+
+
+def test_who_deletes_a_runner_with_a_job_without_end_ends_the_job(tmp_path: Path) -> None:
+    """Else the runner stays until that ends (C1 4.4 R1), and nothing comes to rest (seed 383)."""
+
+    async def story() -> None:
+        world = World(1, tmp_path)
+        await world.start()
+        drive._prepare(world, Scenario(1, (PlannedSet("set-0", 0, 1),), ()))
+        queue_job(world, "set-0", LASTING_S)
+        await world.clock.sleep(20)
+        kind = "github-job-still-running"
+        assert await FAULTS[kind](world, PlannedFault(0.0, kind, 5.0, 0.3))
+        jobs = world.github.state.jobs.values()
+        assert any(is_lasting(job) for job in jobs)
+        assert not any(is_lasting(job) and not job.cancel_asked for job in jobs)
 
     SimulationLoop(seeded(1)).run(story())

@@ -1,11 +1,14 @@
 """Invariants that planted defects asked for, shown to fail."""
 
+import json
 from types import SimpleNamespace
 
 from runnerscale.fake_github import sessions
+from runnerscale.fake_github.twists import Spoilt, malformed_body
 from tests.simulation.fabricated import CONTROLLER, LISTENER, Case, runner_object
 from tests.simulation.invariants import RUNNERS
 from tests.simulation.invariants.pace import BOUNDS
+from tests.simulation.invariants.running import unsaid
 
 
 def test_running_that_is_taken_back_is_a_breach_and_an_end_is_none() -> None:
@@ -17,6 +20,19 @@ def test_running_that_is_taken_back_is_a_breach_and_an_end_is_none() -> None:
     assert case.breaches() == []
     case.write(CONTROLLER, RUNNERS, "r1", running, runner_object("r1", phase="Pending"))
     assert case.breaches() == ["running is not taken back"]
+
+
+def test_of_a_job_that_was_said_in_a_message_that_nobody_can_read_nothing_is_said() -> None:
+    case = Case()
+    for name in ("r1", "r2"):
+        case.runner(name, phase="Pending")
+        case.busy(name)
+    elements = [{"messageType": "JobStarted", "runnerName": "r1"}, {"messageType": "JobCompleted"}]
+    envelope = {"messageId": 7, "messageType": "x", "body": json.dumps(elements)}
+    call = Spoilt(0, "", "", b"", "", {})
+    assert malformed_body(case.github, case.at_s, call, json.dumps(envelope).encode())
+    case.breaches()
+    assert [name for name, _ in unsaid(case.judge.seen)] == ["r2"]
 
 
 def ended(case: Case, code: int) -> None:

@@ -131,11 +131,12 @@ def malformed_element(_state: State, _now_s: float, _call: Spoilt, body: bytes) 
     return _with_first(body, broken)
 
 
-def malformed_body(_state: State, _now_s: float, _call: Spoilt, body: bytes) -> bytes | None:
+def malformed_body(state: State, now_s: float, _call: Spoilt, body: bytes) -> bytes | None:
     """The envelope's body is no array."""
     envelope = _object(body)
     if envelope is None or "messageType" not in envelope:
         return None
+    _told_as_lost(state, now_s, envelope)
     envelope["body"] = '{"not": "an array"'
     return json.dumps(envelope).encode()
 
@@ -145,11 +146,12 @@ def unknown_element(_state: State, _now_s: float, _call: Spoilt, body: bytes) ->
     return _with_first(body, {"messageType": "JobTeleported", "jobId": "x", "planet": 3})
 
 
-def unknown_envelope(_state: State, _now_s: float, _call: Spoilt, body: bytes) -> bytes | None:
+def unknown_envelope(state: State, now_s: float, _call: Spoilt, body: bytes) -> bytes | None:
     """The envelope itself is of an unknown type."""
     envelope = _object(body)
     if envelope is None or "messageType" not in envelope:
         return None
+    _told_as_lost(state, now_s, envelope)
     envelope["messageType"] = "RunnerScaleSetTeleportMessages"
     return json.dumps(envelope).encode()
 
@@ -218,6 +220,13 @@ def _object(body: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def _told_as_lost(state: State, now_s: float, envelope: dict[str, Any]) -> None:
+    """In the event log: which runners' jobs began in an envelope that nobody can read."""
+    elements = json.loads(envelope.get("body") or "[]")
+    started = [e.get("runnerName", "") for e in elements if e.get("messageType") == "JobStarted"]
+    state.emit(now_s, "message", id=envelope.get("messageId"), state="spoilt", started=started)
 
 
 def _with_first(body: bytes, element: dict[str, object]) -> bytes | None:

@@ -19,7 +19,7 @@ from tests.simulation.faults.fault import (
 )
 from tests.simulation.faults.people import group_changed
 from tests.simulation.scenario import PlannedFault
-from tests.simulation.users import queue_job
+from tests.simulation.users import cancel_lasting, queue_job
 from tests.simulation.world import World
 
 TICK_S = 0.001  # less than this is no wait
@@ -40,6 +40,7 @@ async def stand(
     added = [world.hub.faults.add(replace(rule, until_s=until_s)) for rule in rules]
     enough_s = now_s + planned.seconds
     provoked = worked = False
+    deleted = ""
     while (left_s := latest_s - world.clock.monotonic_s()) > TICK_S:
         passed_s = world.clock.monotonic_s() - now_s
         if _felt(added):
@@ -48,7 +49,7 @@ async def stand(
                 break
         elif not provoked and passed_s >= 1.0:
             provoked = True
-            await _provoke(world, added, planned)
+            deleted = await _provoke(world, added, planned)
         elif not worked and passed_s >= WORK_AFTER_S:
             worked = True
             for name in set_names(world)[:1]:
@@ -56,6 +57,8 @@ async def stand(
         await world.clock.sleep(min(left_s, 1.0))
     for rule in added:
         world.hub.faults.remove(rule.id)
+    if deleted:
+        cancel_lasting(world, runner=deleted)
     return _felt(added)
 
 
@@ -63,13 +66,18 @@ def _felt(rules: Sequence[Rule]) -> bool:
     return any(rule.fired > 0 for rule in rules)
 
 
-async def _provoke(world: World, rules: Sequence[Rule], planned: PlannedFault) -> None:
-    """Give our side a reason for the calls that the rules are about."""
+async def _provoke(world: World, rules: Sequence[Rule], planned: PlannedFault) -> str:
+    """Give our side a reason for the calls that the rules are about.
+
+    The runner that a person deleted for it, if one did: with a job it stays until that ends (C1
+    4.4 R1), so that the person has to end a job without an end.
+    """
     operations = [name for rule in rules for name in rule.match.operations]
     for name in operations:
         if name in PROVOKED_BY:
-            await PROVOKED_BY[name](world, planned)
-            return
+            done = await PROVOKED_BY[name](world, planned)
+            return done if isinstance(done, str) else ""
+    return ""
 
 
 def twisted(name: str) -> Provoke:
@@ -81,12 +89,14 @@ def twisted(name: str) -> Provoke:
     return provoke
 
 
-async def runner_gone(world: World, planned: PlannedFault) -> None:
-    """A person deletes a runner, so that it has to be forgotten at GitHub."""
+async def runner_gone(world: World, planned: PlannedFault) -> str:
+    """A person deletes a runner, so that it has to be forgotten at GitHub; its name."""
     runner = await victim(world, lambda: world.living(RUNNERS, ""), planned.draw, with_work=True)
-    if runner is not None:
-        meta = runner["metadata"]
-        world.delete(RUNNERS, meta["namespace"], meta["name"])
+    if runner is None:
+        return ""
+    meta = runner["metadata"]
+    world.delete(RUNNERS, meta["namespace"], meta["name"])
+    return str(meta["name"])
 
 
 async def jit_answer_lost(world: World, _planned: PlannedFault) -> None:

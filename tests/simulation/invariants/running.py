@@ -38,6 +38,14 @@ class BusyRunnersSaySo(Rule):
         self._since: dict[str, float] = {}  # runner: since when it has a job that runs
         self._told: set[str] = set()
 
+    def happened(self, event: dict[str, object]) -> Iterable[str]:
+        """A message that was spoilt on its way."""
+        if event["kind"] == "message" and event["state"] == "spoilt":
+            started = event["started"]
+            assert isinstance(started, list)
+            self.seen.untold.update(started)
+        return ()
+
     def tick(self, world: Any) -> Iterable[str]:
         """Jobs that run."""
         now_s = self.seen.now_s()
@@ -60,6 +68,8 @@ def unsaid(seen: Seen) -> Iterable[tuple[str, int]]:
         runner = runners.get(job.runner_name)
         if runner is None or is_going(runner) or phase(runner) in TERMINAL:
             continue  # given up while its job goes on: said by its own words
+        if job.runner_name in seen.untold:
+            continue
         if _is_stray(seen, runner):
             continue  # whose listener may have gone before it heard; GitHub's word protects it
         told = status(runner)

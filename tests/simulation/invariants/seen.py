@@ -28,6 +28,9 @@ class Seen:
     objects: dict[str, dict[Key, Json]] = field(default_factory=dict)
     deleted_by: dict[str, str] = field(default_factory=dict)  # uid: who began its deletion
     uids: set[str] = field(default_factory=set)  # of all objects that exist
+    # Runners whose job began in an envelope that nobody can read. It is acknowledged all the same
+    # (C2 4.5, W36), GitHub says it only once, and nobody but the listener may write `Running`.
+    untold: set[str] = field(default_factory=set)
     calm_since_s: float = 0.0  # no disturbance after that
     disturbance: str = ""  # the last one
     trouble_since_s: float = 0.0  # when the last row of disturbances began
