@@ -10,6 +10,8 @@ ARGS ?=
 K ?=
 # Two workers on two cores; the tests are independent of each other.
 WORKERS ?= 2
+# Plays seeds a fifth faster than one built without optimisation; used only if its version fits.
+export SIMULATION_PYTHON ?= $(wildcard /usr/bin/python3.11)
 
 .PHONY: help
 help: ## list the targets

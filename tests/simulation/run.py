@@ -19,6 +19,7 @@ import structlog
 
 from tests.simulation.faults import KINDS
 from tests.simulation.history import run_scenario
+from tests.simulation.interpreter import import_path, interpreter
 from tests.simulation.progress import FOLDER, Progress, state_of_the_code
 from tests.simulation.scenario import draw
 from tests.simulation.shrinking import Keep, smaller
@@ -166,10 +167,10 @@ def _drop(*_: object) -> str:
 if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
         os.environ["PYTHONHASHSEED"] = HASH_SEED
-        os.execv(
-            sys.executable,
-            [sys.executable, "-W", "ignore", "-m", "tests.simulation.run", *sys.argv[1:]],
-        )
+        python = interpreter(os.environ)
+        if python != sys.executable:
+            os.environ["PYTHONPATH"] = import_path(sys.path)
+        os.execv(python, [python, "-W", "ignore", "-m", "tests.simulation.run", *sys.argv[1:]])
     code = main(sys.argv[1:])
     sys.stdout.flush()
     os._exit(code)  # the dead are not finalised

@@ -5,6 +5,8 @@ import os
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from tests.simulation import summary as summary_module
 from tests.simulation.component import Component
 from tests.simulation.drive import Outcome
 from tests.simulation.faults import KINDS
+from tests.simulation.interpreter import CHOSEN, import_path, interpreter
 from tests.simulation.invariants import Breach
 from tests.simulation.loop import SimulationLoop, Stuck
 from tests.simulation.parts import start
@@ -184,3 +187,24 @@ def test_what_never_meets_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(summary_module, "HOUR_KINDS", ("an-hour", "another-hour"))
     pairs = possible_pairs(("api-410", "an-hour", "another-hour"))
     assert pairs == {"an-hour+api-410", "another-hour+api-410"}
+
+
+def test_another_interpreter_plays_only_if_it_is_of_the_same_version() -> None:
+    assert interpreter({}) == sys.executable
+    assert interpreter({CHOSEN: "/no/such/python"}) == sys.executable
+    assert interpreter({CHOSEN: "/bin/true"}) == sys.executable
+    same = getattr(sys, "_base_executable")  # noqa: B009 - not in the stubs
+    assert interpreter({CHOSEN: same}) == same
+
+
+def test_another_interpreter_finds_our_packages_and_not_our_language() -> None:
+    path = import_path(sys.path).split(os.pathsep)
+    told = subprocess.run(
+        [sys.executable, "-S", "-c", "import sys; print(*sys.path, sep='\\n')"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={},
+    ).stdout.splitlines()
+    assert not {*path} & {each for each in told if each}
+    assert any(each.endswith("site-packages") for each in path)
