@@ -8,7 +8,7 @@ from runnerscale.fake_github.model import Job, JobState, Result, Runner, ScaleSe
 from runnerscale.fake_github.scale_sets import delete
 from runnerscale.fake_github.twists import BEFORE, FOREIGN_SCALE_SET, Spoilt
 from tests.simulation.faults.fault import RUNNERS, Fault, victim
-from tests.simulation.faults.people import encoded, runner_wanted, template_changed
+from tests.simulation.faults.people import encoded, images_updated, runner_wanted
 from tests.simulation.scenario import PlannedFault
 from tests.simulation.world import World
 
@@ -61,7 +61,7 @@ async def runner_version_refused(world: World, fault: PlannedFault) -> bool:
     felt = await victim(world, struck, 0.0, with_work=True)
     await world.clock.sleep(fault.seconds)
     world.runner_program.too_old = False
-    await template_changed(world, fault)
+    await images_updated(world)
     return felt is not None
 
 

@@ -66,23 +66,28 @@ async def template_changed(world: World, fault: PlannedFault) -> bool:
 
     if fault.draw < ASLEEP_SHARE:
         await as_a_job_begins(world, sleep)
-    edited = await _edit_template(world)
+    scale_set = await _a_set(world, 0.0)
+    if scale_set is not None:
+        _edit_template(world, scale_set)
     if asleep:
         await world.clock.sleep(ASLEEP_S)
     for component in asleep:
         world.go_on(component)
-    return edited
+    return scale_set is not None
 
 
-async def _edit_template(world: World) -> bool:
-    scale_set = await _a_set(world, 0.0)
-    if scale_set is None:
-        return False
+async def images_updated(world: World) -> None:
+    """Somebody takes a newer runner image, everywhere."""
+    await world.api_up()
+    for scale_set in world.living(SETS, ""):
+        _edit_template(world, scale_set)
+
+
+def _edit_template(world: World, scale_set: Json) -> None:
     template = scale_set["spec"]["template"]
     mark = {"name": "EDITED_AT", "value": f"{world.clock.monotonic_s():.0f}"}
     template["spec"]["containers"][0]["env"] = [mark]
     world.edit_spec(scale_set, template=template)
-    return True
 
 
 async def group_changed(world: World, fault: PlannedFault) -> bool:
