@@ -6,7 +6,6 @@ while an exchange is under way becomes an error of `errors.py`, once.
 """
 
 import asyncio
-from collections import deque
 from typing import Any, cast
 
 import httptools
@@ -15,15 +14,23 @@ from runnerscale.core.plain_text import one_line
 from runnerscale.kube.errors import BadAnswer, KubeError, Unreachable
 from runnerscale.kube.transport import BODY_BYTES_MAX, SAID_MAX, Answer
 
-HEAD_BYTES_MAX = 512 * 1024  # of an answer; the head that Kubernetes sends takes a few hundred
+# Of the head of an answer, and without a byte of its body later on (chunk extensions, trailers);
+# the head that Kubernetes sends takes a few hundred.
+HEAD_BYTES_MAX = 512 * 1024
 BUFFER_BYTES_MAX = 4 * 1024 * 1024  # of a stream that nobody reads: then the peer has to wait
 
 
 class StaleConnection(KubeError):
     """The peer closed a connection that had been used before, without a byte of an answer.
 
-    Most often it had closed it already when the request was written.
+    Most often it had closed it already when the request was written. `sent` is False where it
+    had been lost before, also a new one: nothing was written.
     """
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        """`message`: without secrets."""
+        super().__init__(message)
+        self.sent = sent
 
 
 class HttpConnection(asyncio.Protocol):
@@ -65,7 +72,7 @@ class HttpConnection(asyncio.Protocol):
         except BaseException:  # also when cancelled: half an answer may still be on its way
             self.abort()
             raise
-        return Answer(self.status, self.headers, b"".join(self._parts))
+        return Answer(self.status, self.headers, bytes(self._body))
 
     async def stream(self, raw: bytes, *, silence_max_s: float) -> None:
         """Send it and wait for the head of the answer; then `chunk`. Raises as `request`."""
@@ -74,10 +81,9 @@ class HttpConnection(asyncio.Protocol):
 
     async def chunk(self, silence_max_s: float) -> bytes:
         """What came since; empty: the answer has ended in order. Raises as `request`."""
-        await self._until(lambda: bool(self._parts) or self._is_complete, silence_max_s)
-        came = b"".join(self._parts)
-        self._parts.clear()
-        self._bytes = 0
+        await self._until(lambda: bool(self._body) or self._is_complete, silence_max_s)
+        came = bytes(self._body)
+        self._body.clear()
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()
@@ -107,7 +113,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_busy = True
         self.exchanges += 1
         if self._transport is None or self._transport.is_closing():
-            self._fail(StaleConnection(f"{self.host} closed the connection"))
+            self._fail(StaleConnection(f"{self.host} closed the connection", sent=False))
             return
         self._transport.write(raw)
 
@@ -118,8 +124,8 @@ class HttpConnection(asyncio.Protocol):
         self._is_head_complete = False
         self._is_complete = False
         self._head_bytes = 0
-        self._parts: deque[bytes] = deque()
-        self._bytes = 0
+        self._bare_bytes = 0  # since the last of the body, or of the head
+        self._body = bytearray()  # a list of its parts may cost forty times what is in them
         self._failure = None
         self.may_be_used_again = False
 
@@ -165,14 +171,16 @@ class HttpConnection(asyncio.Protocol):
             return
         if not self._is_head_complete:
             self._head_bytes += len(data)
+        self._bare_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             said = one_line(str(error), SAID_MAX)
             self._fail(BadAnswer(f"{self.host}: not an HTTP answer: {said}"))
             return
-        if not self._is_head_complete and self._head_bytes > HEAD_BYTES_MAX:
-            self._fail(BadAnswer(f"{self.host}: not an HTTP answer: its head has no end"))
+        if self._is_busy and self._bare_bytes > HEAD_BYTES_MAX:
+            what = "what is around its body" if self._is_head_complete else "its head"
+            self._fail(BadAnswer(f"{self.host}: not an HTTP answer: {what} has no end"))
 
     def eof_received(self) -> None:
         """The transport closes itself; `connection_lost` follows."""
@@ -189,7 +197,7 @@ class HttpConnection(asyncio.Protocol):
             self.on_message_complete()
             return
         if self.exchanges > 1 and not self._head_bytes:
-            self._fail(StaleConnection(f"{self.host} closed the connection"))
+            self._fail(StaleConnection(f"{self.host} closed the connection", sent=True))
         elif self._is_head_complete:
             self._fail(Unreachable(f"{self.host}: the answer was cut"))
         else:
@@ -213,8 +221,8 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One whole header."""
-        if self._is_busy:
+        """One whole header; those behind a body (trailers) are nothing that we know."""
+        if self._is_busy and not self._is_head_complete:
             self.headers[name.decode("latin-1").lower()] = value.decode("utf-8", "replace")
 
     def on_headers_complete(self) -> None:
@@ -222,7 +230,9 @@ class HttpConnection(asyncio.Protocol):
         if not self._is_busy:
             return
         self.status = self._parser.get_status_code()
-        if self.status >= 200:
+        if self.status < 100:
+            self._fail(BadAnswer(f"{self.host}: not an HTTP answer: status {self.status}"))
+        elif self.status >= 200:
             self._is_head_complete = True
             if self._is_stream:
                 self._wake()
@@ -231,15 +241,15 @@ class HttpConnection(asyncio.Protocol):
         """A part of the body."""
         if not self._is_busy:
             return
-        self._parts.append(body)
-        self._bytes += len(body)
+        self._bare_bytes = 0
+        self._body += body
         if self._is_stream:
-            if self._bytes > BUFFER_BYTES_MAX and not self._is_paused and self._transport:
+            if len(self._body) > BUFFER_BYTES_MAX and not self._is_paused and self._transport:
                 self._is_paused = True
                 self._transport.pause_reading()
             self._wake()
-        elif self._bytes > self._body_bytes_max:
-            self._parts.clear()
+        elif len(self._body) > self._body_bytes_max:
+            self._body.clear()
             self._fail(
                 BadAnswer(f"{self.host}: the answer is larger than {self._body_bytes_max} bytes")
             )

@@ -129,11 +129,14 @@ class HttptoolsTransport:
             try:
                 answer = await connection.request(raw)
             except StaleConnection as error:
-                if method != "GET":
+                if error.sent and method != "GET":
                     # The server may have taken it and died: for the caller to find out.
-                    raise Unreachable(f"{self.host}: the connection broke ({error})") from None
+                    raise _broken(error) from None
                 connection = await self._connect()
-                answer = await connection.request(raw)
+                try:
+                    answer = await connection.request(raw)
+                except StaleConnection as again:  # a new one, closed before it could be used
+                    raise _broken(again) from None
             self._put_back(connection)
             return answer
 
@@ -151,7 +154,10 @@ class HttptoolsTransport:
         connection = await self._connect()
         self._streams.add(connection)
         try:
-            await connection.stream(raw, silence_max_s=silence_max_s)
+            try:
+                await connection.stream(raw, silence_max_s=silence_max_s)
+            except StaleConnection as error:  # closed before it could be used
+                raise _broken(error) from None
             yield _HttptoolsStream(connection, silence_max_s, self._body_bytes_max)
         finally:
             self._streams.discard(connection)
@@ -191,6 +197,8 @@ class HttptoolsTransport:
         except OSError as error:
             why = error.strerror or str(error)
             raise Unreachable(f"{self.host}: no connection: {why}", sent=False) from error
+        except UnicodeError as error:  # "a..b", a label of 64 letters: no resolver is asked
+            raise ConfigError(f"{self.host} holds no name of a host") from error
 
     def _idle_connection(self) -> HttpConnection | None:
         """The one that was used last: the others may grow old and be closed."""
@@ -244,6 +252,10 @@ class HttptoolsTransport:
         head.append("\r\n")
         start = "".join(head).encode("utf-8")
         return start + body if body else start
+
+
+def _broken(error: StaleConnection) -> Unreachable:
+    return Unreachable(str(error), sent=error.sent)
 
 
 class _HttptoolsStream:

@@ -162,6 +162,47 @@ async def test_a_head_without_end_is_refused() -> None:
         await answered(made, b"HTTP/1.1 200 OK\r\n", *[line] * (HEAD_BYTES_MAX // 1000))
 
 
+CHUNK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;"
+END = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (CHUNK, b"a" * 1000),  # the extension of a chunk
+        (END, b"X-Y: " + b"a" * 1000 + b"\r\n"),  # trailers
+        (END + b"X-Y: ", b"a" * 1000),  # one trailer
+    ],
+)
+async def test_what_is_around_a_body_has_an_end_too(start: bytes, more: bytes) -> None:
+    made, wire = connection()
+    with pytest.raises(BadAnswer, match="no end"):
+        await answered(made, start, *[more] * (HEAD_BYTES_MAX // len(more) + 1))
+    assert wire.closed
+
+
+async def test_a_body_in_many_small_chunks_is_not_without_end() -> None:
+    made, _ = connection()
+    chunk = b"1;" + b"a" * 1000 + b"\r\nx\r\n"
+    start = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    found = await answered(made, start, *[chunk] * (HEAD_BYTES_MAX // 1000), b"0\r\n\r\n")
+    assert len(found.body) == HEAD_BYTES_MAX // 1000
+
+
+async def test_trailers_are_no_headers() -> None:
+    made, _ = connection()
+    found = await answered(made, END + b"Retry-After: 9\r\n\r\n")
+    assert (found.body, found.headers) == (b"hello", {"transfer-encoding": "chunked"})
+
+
+@pytest.mark.parametrize("status", [b"000", b"099"])
+async def test_a_status_that_is_none_brings_no_body_to_the_next_answer(status: bytes) -> None:
+    made, wire = connection()
+    with pytest.raises(BadAnswer, match="not an HTTP answer: status"):
+        await answered(made, WHOLE.replace(b"200", status) + WHOLE)
+    assert wire.closed
+
+
 @given(st.lists(st.binary(min_size=1, max_size=60), max_size=6))
 def test_nothing_that_comes_is_more_than_an_error(pieces: list[bytes]) -> None:
     async def feed() -> None:
@@ -259,6 +300,26 @@ def test_a_read_on_a_stale_connection_is_asked_again_on_a_new_one_and_a_write_is
 
     # The second GET went out twice: unanswered on the first connection, answered on the second.
     assert run_virtual(scenario()) == [3, 2, 4]
+
+
+async def lost_dial(address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:
+    """A connection that its peer closed before anything could be written."""
+    made, wire = make(), Wire()
+    made.connection_made(wire)  # type: ignore[arg-type]
+    wire.close()
+    made.connection_lost(None)
+    return made
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_connection_that_is_lost_before_it_is_used_is_unreachable(method: str) -> None:
+    transport = HttptoolsTransport(Endpoint("http://api.test:80"), dial=lost_dial)
+    with pytest.raises(Unreachable) as caught:
+        await transport.request(method, "/x")
+    assert not caught.value.sent
+    with pytest.raises(Unreachable):
+        async with transport.stream("/x", silence_max_s=1.0):
+            raise AssertionError("there is no answer")
 
 
 def test_connections_that_nobody_uses_are_closed(run_virtual: RunVirtual) -> None:
