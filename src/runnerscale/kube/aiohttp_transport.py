@@ -237,3 +237,5 @@ def _mapped_errors(host: str, on_untrusted: Callable[[], bool] | None = None) ->
         raise Unreachable(f"{host}: the connection broke ({kind}: {error})") from error
     except asyncio.IncompleteReadError as error:
         raise Unreachable(f"{host}: the answer was cut") from error
+    except UnicodeError as error:  # "a..b", a label of 64 letters: no resolver is asked
+        raise ConfigError(f"{host} holds no name of a host") from error

@@ -180,6 +180,7 @@ def _check_address(url: str, about: str) -> None:
     try:
         parts = urlsplit(url)
         usable = bool(parts.hostname) and parts.port != 0
+        (parts.hostname or "").encode("idna")  # as who looks the name up will do
     except ValueError:
         usable = False
     if not usable or not (url.isascii() and url.isprintable() and " " not in url):

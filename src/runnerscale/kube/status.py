@@ -13,6 +13,7 @@ from runnerscale.kube import errors
 
 MESSAGE_MAX = 2048  # a proxy's error page is not worth more of anybody's log
 CAUSES_MAX = 32
+WAIT_MAX_S = 86_400  # nobody waits as long as this; a larger number may fit no float
 
 _BY_CODE: dict[int, type[errors.ApiError]] = {
     400: errors.BadRequest,
@@ -86,7 +87,7 @@ def error_from_status(
         kind = errors.Gone
     details = status.details or _Details()
     if retry_after_s is None and details.retry_after_seconds is not None:
-        retry_after_s = float(details.retry_after_seconds)
+        retry_after_s = float(max(0, min(details.retry_after_seconds, WAIT_MAX_S)))
     causes = tuple(
         errors.StatusCause(cause.field or "", cause.reason or "", cause.message or "")
         for cause in (details.causes or [])[:CAUSES_MAX]
@@ -105,4 +106,4 @@ def error_from_status(
 def parse_retry_after(text: str) -> float | None:
     """Seconds of a Retry-After header; the API server never sends the date form, so None."""
     text = text.strip()
-    return float(text) if text.isascii() and text.isdigit() else None
+    return min(float(text), WAIT_MAX_S) if text.isascii() and text.isdigit() else None

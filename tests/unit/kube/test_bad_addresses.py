@@ -6,9 +6,12 @@ import pytest
 
 from runnerscale.core.clock import ManualClock
 from runnerscale.core.secret import SecretText
+from runnerscale.kube.aiohttp_transport import AiohttpTransport
 from runnerscale.kube.credentials import StaticToken, TokenFile
 from runnerscale.kube.errors import ConfigError
+from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.kubeconfig import read_kubeconfig
+from runnerscale.kube.transport import Endpoint
 
 KUBECONFIG = """
 current-context: c
@@ -16,7 +19,10 @@ clusters: [{{name: k, cluster: {{server: "{server}", proxy-url: "{proxy}"}}}}]
 contexts: [{{name: c, context: {{cluster: k, user: u}}}}]
 users: [{{name: u, user: {{token: x}}}}]
 """
-BAD = ("https://", "https://127.0.0.1:99999", "https://[::1", "https://a b/", "https://h/\\n")
+BAD = (
+    *("https://", "https://127.0.0.1:99999", "https://[::1", "https://a b/", "https://h/\\n"),
+    *("https://a..b:1", "https://.:1", f"https://{'a' * 64}:1"),  # no resolver takes these
+)
 
 
 def kubeconfig(folder: Path, *, server: str = "https://h:1", proxy: str = "") -> Path:
@@ -34,6 +40,16 @@ def test_a_good_address_is_taken(tmp_path: Path) -> None:
 def test_an_address_that_is_none_is_refused_with_its_place(tmp_path: Path, url: str) -> None:
     with pytest.raises(ConfigError, match="cluster 'k': server is no address"):
         read_kubeconfig([kubeconfig(tmp_path, server=url)])
+
+
+@pytest.mark.parametrize("kind", [HttptoolsTransport, AiohttpTransport])
+async def test_a_name_that_no_resolver_takes_is_said(
+    kind: type[HttptoolsTransport] | type[AiohttpTransport],
+) -> None:
+    transport = kind(Endpoint("http://a..b:1"))
+    with pytest.raises(ConfigError, match=r"a\.\.b:1 holds no name"):
+        await transport.request("GET", "/x")
+    await transport.close()
 
 
 def test_a_bad_proxy_is_refused_and_its_password_not_shown(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from runnerscale.kube import errors
 from runnerscale.kube.aiohttp_transport import _mapped_errors
-from runnerscale.kube.status import error_from, error_from_watch, parse_retry_after
+from runnerscale.kube.status import WAIT_MAX_S, error_from, error_from_watch, parse_retry_after
 
 TREE = {
     "KubeError": "Exception",
@@ -161,3 +161,13 @@ def test_the_library_has_no_error_that_slips_through() -> None:
     client_side = [k for k in kinds if k.__module__ == "aiohttp.client_exceptions"]
     client_side.remove(aiohttp.WSMessageTypeError)  # we open no websockets
     assert all(issubclass(k, aiohttp.ClientError | OSError | TimeoutError) for k in client_side)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wait_s"), [("-5", 0.0), ("9" * 400, WAIT_MAX_S), ("9" * 5000, None)]
+)
+def test_a_number_of_seconds_that_is_none_ends_no_call(seconds: str, wait_s: float | None) -> None:
+    body = f'{{"details": {{"retryAfterSeconds": {seconds}}}}}'.encode()
+    error = error_from(429, body, {}, method="GET", path="/x")
+    assert (error.code, error.retry_after_s) == (429, wait_s)
+    assert parse_retry_after("9" * 400) == WAIT_MAX_S
