@@ -16,7 +16,7 @@ import traceback
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -48,6 +48,53 @@ class _Nothing:
 NOTHING = _Nothing()
 
 
+class _Handle(asyncio.Handle):
+    """As asyncio's, which asks for each one whether the loop is in debug mode."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: Any, context: Context | None) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._cancelled = False
+        self._callback = callback
+        self._args = args
+        self._repr = None
+        self._source_traceback = None
+
+    def cancel(self) -> None:
+        """It will not run."""
+        self._cancelled = True
+        self._callback = self._args = None
+
+
+class _Timer(asyncio.TimerHandle):
+    """As asyncio's, for the same reason."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, when: float, callback: Any, args: Any, loop: Any, context: Context | None
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._cancelled = False
+        self._callback = callback
+        self._args = args
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+
+    def cancel(self) -> None:
+        """It will not run."""
+        if not self._cancelled:
+            if self._scheduled:
+                self._loop._timer_cancelled_count += 1
+            self._cancelled = True
+            self._callback = self._args = None
+
+
 # Worlds that ended, with all that was still waiting in them. Nothing in here is ever finalised: a
 # coroutine that is collected runs its `finally` blocks, and the dead do not do such things.
 GRAVEYARD: list[object] = []
@@ -60,6 +107,8 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         super().__init__()
         self._selector = QuickSelector(self._selector.clock)
         self._virtual = self._selector.clock
+        self._now_s = 0.0
+        self.get_debug = bool  # False: asked for every future, so without a step of Python
         # A timer is due when its time has come, not a tick before: who waits for the rest of a
         # wait, smaller than a tick, would be woken again and again while time stands still.
         self._clock_resolution = 1e-9
@@ -71,7 +120,7 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         self._turned_at_s = -1.0
         self.outcome: Any = None  # of the history, as far as it came
         self.complaints: list[dict[str, Any]] = []  # exceptions that nobody took
-        self._ready = _Ready(random, self.born)
+        self._ready = _Ready(random)
         self.set_task_factory(self._task)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -83,7 +132,8 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         try:
             return self.run_until_complete(task)
         finally:
-            GRAVEYARD.append((list(asyncio.all_tasks(self)), list(self._ready)))
+            unfinished = [each for each in [*self.born] if not each.done()]
+            GRAVEYARD.append((unfinished, list(self._ready)))
 
     def unexpected(self) -> list[str]:
         """What components raised and nobody took: a sentence and a traceback each."""
@@ -98,9 +148,9 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         self.complaints.append(context)
 
     def _task(self, loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> Any:
-        task = asyncio.Task(work, loop=loop, **more)
+        task: Any = asyncio.Task(work, loop=loop, **more)
         self.tasks_made += 1
-        self.born[task] = self.tasks_made
+        self.born[task] = task.age = self.tasks_made
         context = more.get("context")
         component = COMPONENT.get() if context is None else context.get(COMPONENT)
         if component is not None:
@@ -124,23 +174,27 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
 
     def time(self) -> float:
         """Virtual seconds since the beginning."""
-        now_s: float = self._virtual._ticks * self._virtual._resolution
-        return now_s
+        return self._now_s
 
     def call_soon(
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """In one of the next turns."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """When so much time has passed."""
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """When the time has come; of the same time, in the order of asking."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        timer._scheduled = True  # type: ignore[attr-defined]
+        timer = _Timer(when, callback, args, self, context)
         self._timers_made += 1
         heapq.heappush(self._timers, (when, self._timers_made, timer))
         return timer
@@ -155,12 +209,14 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
             heapq.heappop(timers)
             self._timer_cancelled_count -= 1
         timeout: float | None = None
-        if ready or self._stopping:
+        if ready._tasks or ready._others or self._stopping:
             timeout = 0.0
         elif timers:
-            timeout = max(0.0, timers[0][0] - self.time())
-        self._process_events(self._selector.select(timeout))
-        now_s = self.time()
+            timeout = max(0.0, timers[0][0] - self._now_s)
+        events = self._selector.select(timeout)
+        now_s = self._now_s = self._virtual._ticks * self._virtual._resolution
+        if events:
+            self._process_events(events)
         self._turns = self._turns + 1 if now_s == self._turned_at_s else 0
         self._turned_at_s = now_s
         if self._turns > TURNS_AT_ONE_TIME_MAX:
@@ -173,7 +229,18 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         for _ in range(len(ready)):
             handle = ready.popleft()
             if not handle._cancelled:
-                handle._run()
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 - as asyncio's handles do
+                    self.call_exception_handler(
+                        {
+                            "message": f"Exception in callback {handle!r}",
+                            "exception": error,
+                            "handle": handle,
+                        }
+                    )
 
 
 def _told(complaint: dict[str, Any]) -> str:
@@ -190,9 +257,8 @@ class _Ready:
     the draw does not depend on the order in which a set was walked.
     """
 
-    def __init__(self, random: Random, born: WeakKeyDictionary[asyncio.Task[Any], int]) -> None:
+    def __init__(self, random: Random) -> None:
         self._random = random
-        self._born = born
         self._tasks: list[tuple[int, int, Any]] = []  # age, place in line, handle
         self._others: deque[Any] = deque()
         self._places = 0
@@ -202,7 +268,7 @@ class _Ready:
         owner = getattr(handle._callback, "__self__", None)
         if isinstance(owner, asyncio.Task):
             self._places += 1
-            insort(self._tasks, (self._born.get(owner, 0), self._places, handle))
+            insort(self._tasks, (getattr(owner, "age", 0), self._places, handle))
         else:
             self._others.append(handle)
 

@@ -115,7 +115,7 @@ class QuickSelector(async_solipsism.selector.Selector):  # type: ignore[misc]
         for socket in [socket for socket in stirred if socket.watched is None]:
             stirred.discard(socket)
         ready = []
-        for socket in sorted(stirred, key=_place):
+        for socket in sorted(stirred, key=_place) if len(stirred) > 1 else [*stirred]:
             key = socket.watched
             wanted, events = key.events, 0
             if wanted & selectors.EVENT_READ and socket.read_ready():

@@ -27,6 +27,7 @@ from tests.simulation.invariants.calm import disturbances
 from tests.simulation.invariants.counters import wrong_counters, wrong_metrics
 from tests.simulation.invariants.leaks import leaks
 from tests.simulation.invariants.pace import BOUNDS
+from tests.simulation.invariants.secrecy import MARKS
 from tests.simulation.invariants.words import wrong_troubles, wrong_words
 from tests.simulation.settlement import missing
 from tests.simulation.writes import NOBODY
@@ -510,3 +511,11 @@ def test_a_listener_object_without_its_set_is_a_leak(case: Case) -> None:
     listener = thing("AutoscalingListener", "l", spec=spec)
     case.write(CONTROLLER, LISTENERS, "l", None, listener)
     assert "listener l has no runner set any more" in _leaks(case)
+
+
+@pytest.mark.parametrize(("begins", "follows"), MARKS)
+def test_each_mark_of_a_secret_is_found_wherever_it_stands(
+    case: Case, begins: str, follows: str
+) -> None:
+    case.judge.logged("listener", {"event": f"it was{begins}{'a' * 12 if follows else ''}."})
+    assert case.breaches() == ["no secret is told"]

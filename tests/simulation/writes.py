@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from runnerscale.apiserver.change_log import Change, ChangeType
-from runnerscale.apiserver.record import Json, decode_object
+from runnerscale.apiserver.record import Json, Key, Record, decode_object
 from runnerscale.apiserver.server import ApiServer
 
 NOBODY = "the server itself"
@@ -60,6 +60,7 @@ class Writes:
     def __init__(self, server: ApiServer, hear: Callable[[Write], None]) -> None:
         self._by = NOBODY
         self._hear = hear
+        self._decoded: dict[Key, tuple[Record, Json]] = {}  # the last write of each object
         operations: Any = server.operations
         for name in ("create", "patch", "replace"):
             setattr(operations, name, self._wrapped(getattr(operations, name)))
@@ -85,6 +86,12 @@ class Writes:
         resource, namespace, name = change.record.key
         gone = change.type is ChangeType.DELETED
         before = change.before or (change.record if gone else None)
+        was = None if before is None else self._object(before)
+        now = None if gone else decode_object(change.record.data)
+        if now is None:
+            self._decoded.pop(change.record.key, None)
+        else:
+            self._decoded[change.record.key] = change.record, now
         self._hear(
             Write(
                 by=self._by,
@@ -92,8 +99,12 @@ class Writes:
                 namespace=namespace,
                 name=name,
                 uid=change.record.uid,
-                before=None if before is None else decode_object(before.data),
-                after=None if gone else decode_object(change.record.data),
+                before=was,
+                after=now,
                 text="" if gone else change.record.data.decode(),
             )
         )
+
+    def _object(self, record: Record) -> Json:
+        known = self._decoded.get(record.key)
+        return known[1] if known and known[0] is record else decode_object(record.data)

@@ -20,12 +20,18 @@ from tests.simulation.invariants.rule import Rule
 from tests.simulation.invariants.seen import Seen
 from tests.simulation.writes import Write
 
-MARK = re.compile(
-    r"jit_[0-9a-f]{8}|queue_[0-9a-f]{8}|AREG[0-9a-f]{8}|ghs_[0-9a-f]{8}|ey[IJ][\w-]{12}"
-    r"|-token-of-|PRIVATE KEY|k{40}"
-    r"|aml0X[\w+/]{8}|cXVldWVf[\w+/]{8}|QVJFR[\w+/]{8}"  # the first three in base64
-    r"|ZXl[JK][\w+/]{12}|LXRva2VuLW9mL|tdG9rZW4tb2Yt|10b2tlbi1vZi"  # a JWT; "-token-of-", 3 ways
+# How each begins, and what follows: the beginnings alone are looked for first, in a tenth of the
+# time.
+MARKS = (
+    *((begins, r"[0-9a-f]{8}") for begins in ("jit_", "queue_", "AREG", "ghs_")),
+    *((begins, r"[\w-]{12}") for begins in ("eyI", "eyJ")),
+    *((begins, "") for begins in ("-token-of-", "PRIVATE KEY", "k" * 40)),
+    *((begins, r"[\w+/]{8}") for begins in ("aml0X", "cXVldWVf", "QVJFR")),  # the first three
+    *((begins, r"[\w+/]{12}") for begins in ("ZXlJ", "ZXlK")),  # a JWT, in base64 as these
+    *((begins, "") for begins in ("LXRva2VuLW9mL", "tdG9rZW4tb2Yt", "10b2tlbi1vZi")),  # a token
 )
+BEGINNINGS = tuple(begins for begins, _ in MARKS)
+MARK = re.compile("|".join(re.escape(begins) + follows for begins, follows in MARKS))
 SHOWN = 6  # characters of what was found: enough to know which kind it is
 
 
@@ -64,12 +70,14 @@ class NoSecretIsTold(Rule):
         yield from self._look("what listeners said", "\n".join(world.listener_program.said))
 
     def _look(self, where: str, text: str) -> Iterable[str]:
+        if not any(begins in text for begins in BEGINNINGS):
+            return []
         found = MARK.search(text)
         if found is None or where in self._told:
-            return
+            return []
         self._told.add(where)
         around = text[max(0, found.start() - 40) : found.start()]
-        yield f"{where} has a secret: {around}{found.group()[:SHOWN]}..."
+        return [f"{where} has a secret: {around}{found.group()[:SHOWN]}..."]
 
 
 def metrics_text(registry: CollectorRegistry) -> str:
