@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tests.simulation.workers import Chunk
 
 Json = dict[str, Any]
@@ -31,6 +33,23 @@ def _git(*words: str) -> bytes:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True).stdout
 
 
+class _Result(msgspec.Struct):
+    """Those parts of a seed's result that are added up."""
+
+    seed: int
+    failed: str
+    struck: list[str] = []
+    steps: int = 0
+    virtual_s: float = 0.0
+    settled_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+class _Line(msgspec.Struct):
+    wall_s: float
+    results: list[_Result]
+
+
 class Progress:
     """The results so far."""
 
@@ -38,11 +57,16 @@ class Progress:
         self.path = path
         self.results: dict[int, Json] = {}
         self.wall_s = 0.0
-        for line in path.read_text().splitlines() if path.exists() else ():
+        self.unreadable = 0  # lines: it was stopped in the middle of them, or somebody wrote there
+        text = path.read_bytes() if path.exists() else b""
+        self._ends_in_a_line = bool(text) and not text.endswith(b"\n")
+        for line in text.splitlines():
             try:
+                msgspec.json.decode(line, type=_Line)
                 told = json.loads(line)
-            except ValueError:
-                continue  # it was stopped in the middle of this line
+            except (ValueError, RecursionError):
+                self.unreadable += 1
+                continue
             self._take(told["results"], told["wall_s"])
 
     def _take(self, results: Sequence[Json], wall_s: float) -> None:
@@ -54,6 +78,9 @@ class Progress:
         self._take(results, wall_s)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
+            if self._ends_in_a_line:  # what follows is not to be lost with it
+                file.write("\n")
+                self._ends_in_a_line = False
             file.write(json.dumps({"wall_s": round(wall_s, 2), "results": results}) + "\n")
 
     def todo(self, first: int, end: int, size: int) -> list[Chunk]:

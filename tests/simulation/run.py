@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from tests.simulation.arguments import at_least_one, not_negative, pace
 from tests.simulation.faults import KINDS
 from tests.simulation.history import run_scenario
 from tests.simulation.interpreter import import_path, interpreter
@@ -66,6 +67,9 @@ def one(asked: argparse.Namespace) -> int:
     """One seed, or what is kept of it, with its whole trace."""
     keep = Keep(asked.keep_faults, asked.keep_jobs, asked.keep_sets, asked.pace)
     scenario = draw(asked.seed, KINDS)
+    if strangers := keep.strangers(scenario):
+        print(f"seed {asked.seed} has no {strangers[0]}", file=sys.stderr)
+        return 2
     outcome = run_scenario(keep.of(scenario))
     print("\n".join(outcome.trace.lines))
     print(failure(scenario, outcome, keep) if outcome.failed else keep.of(scenario))
@@ -81,6 +85,10 @@ def many(asked: argparse.Namespace) -> int:
     path = FOLDER / f"{state_of_the_code()}.jsonl" if asked.soak else Path(os.devnull)
     progress = Progress(path)
     todo = progress.todo(first, end, asked.chunk)
+    if progress.unreadable:
+        print(
+            f"{progress.unreadable} lines of {path} cannot be read, and are passed over", flush=True
+        )
     if asked.soak and progress.results:
         print(f"{len(progress.results)} seeds were played before: {path}", flush=True)
     began_s = time.monotonic()
@@ -136,7 +144,7 @@ def _end(summary: Summary, path: Path, asked: argparse.Namespace) -> int:
 
 
 def _places(text: str) -> tuple[int, ...]:
-    return () if text == "none" else tuple(int(place) for place in text.split(","))
+    return () if text == "none" else tuple(not_negative(place) for place in text.split(","))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -144,8 +152,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", nargs=2, type=int, metavar=("FIRST", "END"))
     parser.add_argument("--seed", type=int, help="one seed, with its whole trace")
-    parser.add_argument("--workers", type=int, default=1, help="so many processes at a time")
-    parser.add_argument("--chunk", type=int, default=CHUNK, help="seeds of one process")
+    parser.add_argument(
+        "--workers", type=at_least_one, default=1, help="so many processes at a time"
+    )
+    parser.add_argument("--chunk", type=at_least_one, default=CHUNK, help="seeds of one process")
     parser.add_argument("--soak", action="store_true", help="go on where it was; assert enough")
     parser.add_argument("--log", action="store_true", help="the components' own log lines too")
     parser.add_argument("--smaller", action="store_true", help="minimise what fails")
@@ -153,8 +163,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--keep-faults", type=_places, help="these of the seed's faults: 2,5")
     parser.add_argument("--keep-jobs", type=_places, help="these of its jobs, or none")
     parser.add_argument("--keep-sets", type=_places, help="these of its runner sets")
-    parser.add_argument("--pace", type=float, default=1.0, help="all times so much shorter: 0.3")
+    parser.add_argument("--pace", type=pace, default=1.0, help="all times so much shorter: 0.3")
     asked = parser.parse_args(arguments)
+    if asked.seed is None and (asked.seeds is None or asked.seeds[0] >= asked.seeds[1]):
+        parser.error("no seed is asked for: --seed N, or --seeds FIRST END with FIRST before END")
     if not asked.log:
         structlog.configure(processors=[_drop])
     return one(asked) if asked.seed is not None else many(asked)

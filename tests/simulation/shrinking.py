@@ -38,6 +38,20 @@ class Keep:
             faults=tuple(replace(fault, at_s=fault.at_s * self.pace) for fault in faults),
         )
 
+    def strangers(self, scenario: Scenario) -> list[str]:
+        """What is to be kept and is not there: `fault 999`."""
+        parts = (
+            ("fault", scenario.faults, self.faults),
+            ("job", scenario.jobs, self.jobs),
+            ("set", scenario.sets, self.sets),
+        )
+        return [
+            f"{name} {place}"
+            for name, there, kept in parts
+            for place in kept or ()
+            if not 0 <= place < len(there)
+        ]
+
     def arguments(self) -> str:
         """As they are written in a command."""
         parts = [

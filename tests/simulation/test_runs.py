@@ -171,6 +171,53 @@ def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     again = Progress(path)
     assert again.todo(0, 10, 3) == [(3, 5), (6, 9), (9, 10)]
     assert again.wall_s == 1.5
+    again.add([{"seed": 3, "failed": ""}], 1.0)  # not lost with the line that has no end
+    assert Progress(path).todo(0, 10, 3) == [(4, 5), (6, 9), (9, 10)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"null", b"[]", b"{}", b"7", b"\x00\x00", b"\xff\xfe", b"[" * 100_000),
+        b'{"wall_s": 1.0}',
+        b'{"wall_s": "1", "results": []}',
+        b'{"wall_s": 1, "results": [{"failed": ""}]}',
+        b'{"wall_s": 1, "results": [{"seed": "2", "failed": ""}]}',
+        b'{"wall_s": 1, "results": [{"seed": 2}]}',
+        b'{"wall_s": 1, "results": [{"seed": 2, "failed": "", "struck": 7}]}',
+        b'{"wall_s": 1, "results": [{"seed": 2, "failed": "", "steps": "many"}]}',
+    ],
+)
+def test_what_is_no_line_of_a_long_run_is_passed_over(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "commit.jsonl"
+    path.write_bytes(b'{"wall_s": 1, "results": [{"seed": 1, "failed": ""}]}\n' + line + b"\n")
+    progress = Progress(path)
+    assert (list(progress.results), progress.unreadable) == ([1], 1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--soak"],
+        ["--seeds", "5", "5"],
+        ["--seeds", "5", "1"],
+        ["--seeds", "0", "1", "--workers", "0"],
+        ["--seeds", "0", "1", "--chunk", "0"],
+        *(["--seed", "1", "--pace", pace] for pace in ("0", "-1", "nan", "inf")),
+        *(["--seed", "1", "--keep-faults", places] for places in ("x", "-1", ",")),
+    ],
+)
+def test_what_would_stand_still_or_prove_nothing_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run.main(["--log", *arguments])
+    assert caught.value.code == 2
+
+
+def test_what_is_to_be_kept_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    place = len(SCENARIO.faults)
+    assert run.main(["--log", "--seed", str(SCENARIO.seed), "--keep-faults", f"0,{place}"]) == 2
+    assert capsys.readouterr().err == f"seed {SCENARIO.seed} has no fault {place}\n"
 
 
 def test_a_long_run_names_what_it_has_not_seen() -> None:

@@ -201,8 +201,9 @@ class Machine:
         starts_max = 3
         while not await check():
             if deadline.passed or child.starts > starts_max:
+                said = " | ".join(child.tail().splitlines())  # one sentence, on one line
                 raise Problem(
-                    f"{child.name} did not get ready; the end of its log:\n{child.tail()}",
+                    f"{child.name} did not get ready; the end of its log: {said or 'it is empty'}",
                     f"The whole log is in {child.log_path}",
                 )
             await self.clock.sleep(LOOK_EVERY_S)

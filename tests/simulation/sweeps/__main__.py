@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from tests.simulation.arguments import at_least_one, not_negative
 from tests.simulation.sweeps import table
 from tests.simulation.sweeps.forks import ALIVE_MAX
 from tests.simulation.sweeps.points import Point, Share, Sort
@@ -41,21 +42,30 @@ def main(arguments: Sequence[str]) -> int:
 def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenario", action="append", default=[], choices=sorted(BY_NAME))
-    parser.add_argument("--point", type=int, help="this one alone; with one of the sorts below")
-    parser.add_argument("--revision", type=int, default=0, help="what a stale point is shown")
+    parser.add_argument(
+        "--point", type=at_least_one, help="this one alone; with one of the sorts below"
+    )
+    parser.add_argument(
+        "--revision", type=not_negative, default=0, help="what a stale point is shown"
+    )
     for sort in Sort:
         parser.add_argument(
             f"--{sort}", dest="sorts", action="append_const", const=sort, help="this sort only"
         )
-    parser.add_argument("--stale-stride", type=int, default=STALE_STRIDE, metavar="K",
+    parser.add_argument("--stale-stride", type=at_least_one, default=STALE_STRIDE, metavar="K",
                         help="every K-th of the stale points (default %(default)s)")  # fmt: skip
-    parser.add_argument("--stale-offset", type=int, default=0, metavar="N",
+    parser.add_argument("--stale-offset", type=not_negative, default=0, metavar="N",
                         help="those whose number modulo K is N (default %(default)s)")  # fmt: skip
     parser.add_argument("--full", action="store_true", help="every stale point: hours")
     parser.add_argument("--core", action="store_true", help="the scenarios that are cheap only")
-    parser.add_argument("--jobs", type=int, default=ALIVE_MAX, help="histories at a time")
+    parser.add_argument("--jobs", type=at_least_one, default=ALIVE_MAX, help="histories at a time")
     parser.add_argument("--log", action="store_true", help="traces and log lines too")
-    return parser.parse_args(arguments)
+    asked = parser.parse_args(arguments)
+    if asked.point and not (len(asked.scenario) == 1 and len(asked.sorts or ()) == 1):
+        parser.error(
+            "--point is one of one scenario and one sort: --scenario NAME --point N --after"
+        )
+    return asked
 
 
 def _repeat(canonical: Canonical, asked: argparse.Namespace, base: Path) -> int:
