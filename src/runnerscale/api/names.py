@@ -20,6 +20,7 @@ RUNNER_SET_NAME_MAX = 45  # <ars>-<8>-listener must fit a label value
 
 FNV_OFFSET = 2166136261
 FNV_PRIME = 16777619
+_DECIMAL = [str(byte) for byte in range(256)]
 
 
 def fnv1a32(data: bytes) -> int:
@@ -51,7 +52,9 @@ def hash_secret(data: Mapping[str, bytes]) -> str:
 
 
 def _dumped(data: Mapping[str, bytes]) -> str:
-    items = " ".join(f"{key}:[{' '.join(map(str, data[key]))}]" for key in sorted(data))
+    items = " ".join(
+        f"{key}:[{' '.join([_DECIMAL[byte] for byte in data[key]])}]" for key in sorted(data)
+    )
     return f"(map[string][]uint8)map[{items}]"
 
 

@@ -26,6 +26,7 @@ from runnerscale.apiserver.schema import ABSENT, Schema, item_key, keyed
 Json = dict[str, Any]
 
 _FIELD_PATH = re.compile(r"\b(?:self|oldSelf)((?:\.[A-Za-z_]\w*(?!\w*\s*\())+)")
+_SELF = re.compile(r"\b(?:self|oldSelf)\b(?:\.([A-Za-z_]\w*)(?!\w*\s*\())?")
 _TEXT = re.compile(r"""r?"(?:[^"\\]|\\.)*"|r?'(?:[^'\\]|\\.)*'""")
 
 
@@ -44,6 +45,7 @@ class Rule:
     transition: bool  # speaks of oldSelf: asked on updates only
     program: cel.Program
     message_program: cel.Program | None
+    fields: frozenset[str] | None  # of self and oldSelf, that it speaks of; None: maybe all
 
 
 def _context(variables: Json) -> cel.Context:
@@ -94,7 +96,14 @@ def compile_rule(raw: Json, schema: Schema) -> Rule:
         transition=re.search(r"\boldSelf\b", bare) is not None,
         program=program,
         message_program=message_program,
+        fields=_fields(bare, _TEXT.sub("''", raw.get("messageExpression") or "")),
     )
+
+
+def _fields(*sources: str) -> frozenset[str] | None:
+    """The first steps from self; what is not spoken of need not be converted for the library."""
+    found = [match[1] for source in sources for match in _SELF.finditer(source)]
+    return None if None in found else frozenset(found)
 
 
 def _compile(source: str, schema: Schema) -> cel.Program:
@@ -168,13 +177,16 @@ def check_rules(value: Any, schema: Schema, path: str, old: Any = ABSENT) -> Ite
 
 
 def _check_here(value: Any, schema: Schema, path: str, old: Any) -> Iterator[FieldError]:
-    variables: Json = {"self": visible(value, schema)}
+    rules = [rule for rule in schema.rules if old is not ABSENT or not rule.transition]
+    if not rules:
+        return
+    named = [rule.fields for rule in rules]
+    fields = None if None in named else frozenset().union(*(f for f in named if f is not None))
+    variables: Json = {"self": visible(value, schema, fields)}
     if old is not ABSENT:
-        variables["oldSelf"] = visible(old, schema)
+        variables["oldSelf"] = visible(old, schema, fields)
     context = _context(variables)
-    for rule in schema.rules:
-        if rule.transition and old is ABSENT:
-            continue
+    for rule in rules:
         try:
             holds = rule.program.execute(context)
         except (KeyError, IndexError) as error:
@@ -213,8 +225,8 @@ def _failed(rule: Rule, path: str, context: cel.Context, value: Any) -> FieldErr
     return FieldError("FieldValueInvalid", where, text, shown)
 
 
-def visible(value: Any, schema: Schema) -> Any:
-    """The value as a rule sees it: declared fields, nothing else."""
+def visible(value: Any, schema: Schema, fields: frozenset[str] | None = None) -> Any:
+    """The value as a rule sees it: declared fields, nothing else; of `fields`, if any are named."""
     if isinstance(value, dict):
         if schema.additional is not None:
             return {k: visible(v, schema.additional) for k, v in value.items()}
@@ -223,7 +235,7 @@ def visible(value: Any, schema: Schema) -> Any:
         seen = {
             name: visible(value[name], node)
             for name, node in schema.properties.items()
-            if name in value and value[name] is not None
+            if (fields is None or name in fields) and value.get(name) is not None
         }
         if schema.embedded:
             meta = value.get("metadata") or {}

@@ -33,6 +33,7 @@ class ServerMetrics:
             registry=where,
         )
         self._known: dict[tuple[str, ...], Counter] = {}
+        self._seconds_of: dict[str, Histogram] = {}
 
     def served(self, request: Request, code: int, seconds: float) -> None:
         """Count one answer."""
@@ -53,7 +54,11 @@ class ServerMetrics:
             child = self._known[key] = self._requests.labels(*key)
         child.inc()
         if request.verb != "watch" and request.subresource != "log":
-            self._seconds.labels(key[0]).observe(seconds)
+            verb = key[0]
+            took = self._seconds_of.get(verb)
+            if took is None:
+                took = self._seconds_of[verb] = self._seconds.labels(verb)
+            took.observe(seconds)
 
     def watch_started(self, request: Request) -> None:
         """A watch opened."""

@@ -233,6 +233,10 @@ class ListenerMetrics(Collector):
         """All families, ARC's first."""
         for name, series in self._series.items():
             yield series.family(KNOWN[name].help)
+        yield from self.collect_own()
+
+    def collect_own(self) -> Iterable[Metric]:
+        """Ours alone: what has no series for each job."""
         state = GaugeMetricFamily(
             "runnerscale_listener_state",
             "1 for what the listener does now; reason as in docs/troubleshooting.md.",

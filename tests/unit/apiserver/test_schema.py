@@ -187,6 +187,21 @@ def test_a_rule_is_evaluated(rule: str, spec: Json, holds: bool) -> None:
     assert found == ([] if holds else ["spec: Invalid value: no"])
 
 
+@pytest.mark.parametrize(
+    ("texts", "old", "wrong"),
+    [
+        (("self.min == 1", "self.name == 'a'"), ABSENT, 0),  # each a field of its own
+        (("self.min == 2", "self.name == 'b'"), ABSENT, 2),
+        (("self == oldSelf",), {"min": 1, "name": "b"}, 1),  # all of it
+        (("self.min == oldSelf.min", "has(oldSelf.name)"), {"min": 1, "name": "b"}, 0),
+        (("[self].all(s, s.name == 'a')",), ABSENT, 0),
+        (("self.name == 'self.max'",), ABSENT, 1),
+    ],
+)
+def test_a_rule_sees_all_that_it_speaks_of(texts: tuple[str, ...], old: Any, wrong: int) -> None:
+    assert len(problems(rules(*texts), {"min": 1, "name": "a"}, old)) == wrong
+
+
 def test_a_rule_about_the_old_value_is_asked_on_updates_only() -> None:
     node = rules("self.name == oldSelf.name")
     assert problems(node, {"name": "a"}) == []

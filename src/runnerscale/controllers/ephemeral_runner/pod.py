@@ -73,7 +73,7 @@ def look(seen: Snapshot) -> Step:
     wait_s = max(hand.pod_not_before_s, refusal.not_before_s if refusal else 0.0) - seen.now_s
     if wait_s > 0:
         return Step(again_s=wait_s, troubles=troubles)
-    template = template_hash(hand.jit) if hand.jit else hand.template_hash
+    template = hand.template_hash or (template_hash(hand.jit) if hand.jit else "")
     return Step((CreatePod(runner.ref, template),), troubles=troubles)
 
 
