@@ -25,6 +25,7 @@ from runnerscale.app.single_machine import (
     NODE_AGENT,
     Machine,
 )
+from runnerscale.core.whole_number import whole_number
 from runnerscale.kube.builtin import SECRETS
 from runnerscale.kube.errors import Invalid, NotFound
 from runnerscale.kube.objects import AnyObject
@@ -318,8 +319,9 @@ def _parse(text: str) -> FaultAt:
         raise UsageProblem(f"--fault {text}: there is no fault {name!r}", see)
     if not at:
         raise UsageProblem(f"--fault {text}: it does not say when", see)
-    if time.startswith("x") and time[1:].isdigit() and 1 <= int(time[1:]) <= INSTANTS_MAX:
-        return FaultAt(_BY_NAME[name], 0.0, int(time[1:]))
+    instants = (whole_number(time[1:]) or 0) if time.startswith("x") else 0
+    if 1 <= instants <= INSTANTS_MAX:
+        return FaultAt(_BY_NAME[name], 0.0, instants)
     try:
         at_s = float(time)
     except ValueError:

@@ -16,6 +16,7 @@ import structlog
 from runnerscale.app.problem import Problem
 from runnerscale.core.clock import Clock, format_micro_time
 from runnerscale.core.plain_text import CUT_MARK
+from runnerscale.core.whole_number import whole_number
 
 LEVELS = {"debug": 10, "info": 20, "warn": 30, "error": 40}
 FORMATS = ("text", "json")
@@ -39,9 +40,10 @@ def level_number(text: str) -> int:
     """
     if text.lower() in LEVELS:
         return LEVELS[text.lower()]
-    if text.lstrip("-").isdigit():
+    verbosity = whole_number(text.removeprefix("-"))
+    if verbosity is not None:
         # zap: -1 and below are debug (logr verbosity), 0 info, 1 warn, 2 error.
-        return {0: 20, 1: 30}.get(int(text), 10 if int(text) < 0 else 40)
+        return 10 if text.startswith("-") and verbosity else {0: 20, 1: 30}.get(verbosity, 40)
     raise Problem(f"invalid log level: {text!r}", f"Use one of {', '.join(LEVELS)}")
 
 

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from runnerscale.app.problem import UsageProblem
 from runnerscale.core.few_connections import FewConnections
+from runnerscale.core.whole_number import whole_number
 
 log = structlog.get_logger(__name__)
 
@@ -35,10 +36,11 @@ def split_address(text: str, flag: str) -> tuple[str, int]:
     Raises:
         UsageProblem: no port, or not a port.
     """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    host, colon, digits = text.rpartition(":")
+    port = whole_number(digits)
+    if not colon or port is None or port > 65535:
         raise UsageProblem(f"{flag} is {text!r}, which is no address", "Write it as :8080")
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), port
 
 
 def add_process_metrics(registry: CollectorRegistry) -> None:

@@ -4,6 +4,7 @@ Who may ask is checked here (admin JWT, `api-version`); the rules are in the fil
 the thing. Contract C2 2.6-2.8, 2.11-2.13.
 """
 
+from runnerscale.core.whole_number import whole_number
 from runnerscale.fake_github import runners, scale_sets, sessions
 from runnerscale.fake_github.addresses import moved, queue_url, scale_set_url
 from runnerscale.fake_github.answers import Answer, Call, nothing, service_answer
@@ -71,9 +72,9 @@ async def find_scale_sets(hub: Hub, call: Call) -> Answer:
     """Scale sets by group and name (C2 2.7)."""
     tenant = tenant_of(hub, call)
     text = call.query.get("runnerGroupId", "")
-    if text and not text.isdigit():
+    group_id = whole_number(text) if text else None
+    if text and group_id is None:
         raise bad_argument("runnerGroupId must be a whole number")
-    group_id = int(text) if text else None
     name = call.query.get("name", "")
     found = scale_sets.find(hub.state, tenant, group_id=group_id, name=name)
     return service_answer(list_json([_scale_set_json(hub, call, each) for each in found]))

@@ -23,6 +23,7 @@ from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.few_connections import FewConnections
 from runnerscale.core.randomness import Random
+from runnerscale.core.whole_number import whole_number
 
 log = structlog.get_logger(__name__)
 
@@ -50,10 +51,11 @@ def parse_address(text: str) -> tuple[str, int]:
     Raises:
         AddressError: it has no usable port.
     """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    host, colon, digits = text.rpartition(":")
+    port = whole_number(digits)
+    if not colon or port is None or port > 65535:
         raise AddressError(f"metrics address {text!r} is not HOST:PORT or :PORT")
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), port
 
 
 class MetricsServer:

@@ -16,6 +16,7 @@ from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.fingerprint import is_ours
 from runnerscale.api.go_form import same_in_go
 from runnerscale.api.phase import RunnerPhase, is_terminal
+from runnerscale.core.whole_number import whole_number
 from runnerscale.migration.findings import Finding, changes, guarded, in_the_way, note
 from runnerscale.migration.runner_sets import stuck
 from runnerscale.migration.snapshot import (
@@ -86,7 +87,7 @@ def _wished(item: Json) -> EphemeralRunnerSpec:
     return EphemeralRunnerSpec(
         github_config_url=spec.github_config_url,
         github_config_secret=spec.github_config_secret,
-        runner_scale_set_id=int(text) if text.isdecimal() else 0,
+        runner_scale_set_id=whole_number(text) or 0,
         github_server_tls=spec.github_server_tls,
         proxy=spec.proxy,
         vault_config=spec.vault_config,

@@ -5,6 +5,7 @@ Asking is `prober.py`. Defaults are Kubernetes'.
 
 from dataclasses import dataclass, replace
 
+from runnerscale.core.whole_number import whole_number
 from runnerscale.node.pod_spec import Container, Probe
 
 
@@ -55,7 +56,7 @@ def port_of(port: int | str, container: Container) -> int | None:
     """A port by number or by its name in the container; None: no such port."""
     if isinstance(port, int):
         return port
-    if port.isdigit():
-        return int(port)
+    if (number := whole_number(port)) is not None:
+        return number
     named = {item.name: item.container_port for item in container.ports or () if item.name}
     return named.get(port)

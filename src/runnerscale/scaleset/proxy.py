@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from runnerscale.core.secret import SecretText
+from runnerscale.core.whole_number import whole_number
 from runnerscale.scaleset.errors import InvalidProxy
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -148,9 +149,10 @@ def _split_port(entry: str) -> tuple[str, int]:
     if _address(entry) is not None:  # an IPv6 address is full of colons
         return entry, 0
     name, colon, digits = entry.rpartition(":")
-    if not colon or not digits.isdecimal():
+    port = whole_number(digits)
+    if not colon or port is None:
         return entry, 0
-    return name, int(digits)
+    return name, port
 
 
 def _address(text: str) -> _Address | None:

@@ -53,7 +53,9 @@ async def test_metrics_mean_a_named_port_and_none_without() -> None:
     assert "ports" not in other.pod["spec"]["containers"][0]
 
 
-@pytest.mark.parametrize("address", ["8080", ":", ":http", ":0", ":99999", ""])
+@pytest.mark.parametrize(
+    "address", ["8080", ":", ":http", ":0", ":99999", "", ":\u00b2", ":" + "9" * 5000]
+)
 def test_a_metrics_address_without_a_port_is_refused(address: str) -> None:
     with pytest.raises(PodError, match="has no port"):
         metrics_port(address)

@@ -126,7 +126,7 @@ def worlds(draw: st.DrawFn, *, going: bool | None = None) -> World:
     held = draw(st.sampled_from([ours, ours, ["some/body", *ours], []]))
     notes = st.fixed_dictionaries(
         {keys.INTEGRITY_HASH: st.sampled_from(["r1-x", "r1-x", "7bd9f", ""])},
-        optional={keys.HOLD: st.sampled_from(["0", "2", "x", "-1"])},
+        optional={keys.HOLD: st.sampled_from(["0", "2", "x", "-1", "\u00b2", "9" * 5000])},
     )
     meta: dict[str, Any] = {
         "uid": UID,

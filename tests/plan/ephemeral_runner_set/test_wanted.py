@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from runnerscale.api import labels as keys
 from runnerscale.controllers.ephemeral_runner_set.snapshot import Removal
 from runnerscale.controllers.ephemeral_runner_set.wanted import (
@@ -88,8 +90,9 @@ class TestHold:
         await this.settle()
         assert len(this.names) == 2
 
-    async def test_a_hold_that_cannot_be_read_is_taken_for_the_strictest(self) -> None:
+    @pytest.mark.parametrize("hold", ["many", "-1", "\u00b2", "9" * 5000])
+    async def test_a_hold_that_cannot_be_read_is_taken_for_the_strictest(self, hold: str) -> None:
         this = World()
-        this.make(replicas=2, patch_id=5, meta={"annotations": {keys.HOLD: "many"}})
+        this.make(replicas=2, patch_id=5, meta={"annotations": {keys.HOLD: hold}})
         await this.settle()
         assert this.names == []

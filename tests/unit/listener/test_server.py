@@ -115,6 +115,6 @@ def test_addresses_as_go_writes_them() -> None:
     assert parse_address(":8080") == ("", 8080)
     assert parse_address("127.0.0.1:0") == ("127.0.0.1", 0)
     assert parse_address("[::1]:9") == ("::1", 9)
-    for text in ("8080", ":x", ":70000", ""):
+    for text in ("8080", ":x", ":70000", "", ":\u00b2", ":" + "9" * 5000):
         with pytest.raises(AddressError):
             parse_address(text)

@@ -16,6 +16,7 @@ from runnerscale.scaleset.proxy import (
 @pytest.mark.parametrize(
     ("no_proxy", "host", "port", "direct"),
     [
+        ("example.com:" + "9" * 5000, "example.com", 443, False),
         ("example.com", "example.com", 443, True),
         ("example.com", "a.example.com", 443, True),
         ("example.com", "EXAMPLE.com", 443, True),

@@ -22,6 +22,7 @@ from runnerscale.controllers.autoscaling_listener import config_secret, identity
 from runnerscale.controllers.autoscaling_listener.snapshot import Child, Ended, Snapshot
 from runnerscale.controllers.autoscaling_listener.template import CONTAINER, merged
 from runnerscale.core.clock import parse_time
+from runnerscale.core.whole_number import whole_number
 from runnerscale.kube.builtin import Pod
 from runnerscale.kube.objects import Body
 from runnerscale.kube.patching import controller_reference
@@ -215,13 +216,14 @@ def metrics_port(address: str) -> int:
     Raises:
         PodError: there is none.
     """
-    _, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
+    _, colon, text = address.rpartition(":")
+    port = whole_number(text) or 0
+    if not colon or not 0 < port <= PORT_MAX:
         raise PodError(
             f'the controller\'s --listener-metrics-addr "{address}" has no port; '
             "use :8080, or 0 for no metrics"
         )
-    return int(port)
+    return port
 
 
 def _template(seen: Snapshot) -> dict[str, Any] | None:

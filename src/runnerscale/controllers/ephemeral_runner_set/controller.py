@@ -42,6 +42,7 @@ from runnerscale.controllers.places import place_labels
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.core.clock import Clock, Jumps
 from runnerscale.core.randomness import Random
+from runnerscale.core.whole_number import whole_number
 from runnerscale.credentials.place import Clients
 from runnerscale.kube.client import Client
 from runnerscale.kube.informer import Informer
@@ -447,7 +448,7 @@ def _hold(item: EphemeralRunnerSet) -> int | None:
     text = (item.metadata.annotations or {}).get(keys.HOLD)
     if text is None:
         return None
-    return int(text) if text.isdigit() else 0  # unreadable: the careful reading
+    return whole_number(text) or 0  # unreadable: the careful reading
 
 
 def _deleted_s(item: EphemeralRunnerSet) -> float | None:
