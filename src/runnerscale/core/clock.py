@@ -117,12 +117,16 @@ def parse_time(text: str) -> float:
     """Seconds since the epoch of an RFC 3339 time with an offset, any fraction length.
 
     Raises:
-        ValueError: not such a time, or one without an offset.
+        ValueError: not such a time, one without an offset, or one that no year from 1 to 9999
+            has: `format_time` could not write it.
     """
     parsed = datetime.fromisoformat(_with_microseconds(text))
     if parsed.tzinfo is None:
         raise ValueError(f"time {text!r} has no offset")
-    return parsed.timestamp()
+    try:
+        return parsed.astimezone(UTC).timestamp()
+    except OverflowError as error:
+        raise ValueError(f"time {text!r} is out of range") from error
 
 
 def _with_microseconds(text: str) -> str:

@@ -35,6 +35,7 @@ RETRY_S = 2.0
 JITTER = 0.2  # of RETRY_S: standbys that wake together must not stay together
 MARGIN_S = 0.5  # clocks of two machines do not run equally fast, and waking up takes time
 RELEASE_TIMEOUT_S = 3.0
+TRANSITIONS_MAX = 2**31 - 1
 EARLY_S = 0.001  # less than this is nothing: it would only be a rounding of the clock
 
 
@@ -254,8 +255,10 @@ class LeaderLease:
         spec = dict(document.get("spec") or {})
         now = format_micro_time(self._clock.now_s())
         if spec.get("holderIdentity") != self._identity:
-            spec["leaseTransitions"] = (spec.get("leaseTransitions") or 0) + (
-                1 if spec.get("holderIdentity") is not None else 0
+            changes = 1 if spec.get("holderIdentity") is not None else 0
+            # More than fits its field would be refused, and nobody could lead any more.
+            spec["leaseTransitions"] = min(
+                max(0, spec.get("leaseTransitions") or 0) + changes, TRANSITIONS_MAX
             )
             spec["acquireTime"] = now
         spec["holderIdentity"] = self._identity

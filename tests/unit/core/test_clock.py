@@ -107,3 +107,13 @@ def test_all_instants_of_a_record_are_moved_and_nothing_else() -> None:
     assert after.last.maxlen == 4
     same = Inner(None)
     assert shifted(same, 7.0) is same
+
+
+@pytest.mark.parametrize(
+    "text", ["9999-12-31T23:59:59-00:01", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"]
+)
+def test_every_time_that_is_read_can_be_written_again(text: str) -> None:
+    with pytest.raises(ValueError, match="out of range"):
+        parse_time(text)
+    for edge in ("9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"):
+        assert format_time(parse_time(edge))[-15:] == edge[-15:]

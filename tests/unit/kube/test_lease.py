@@ -114,6 +114,22 @@ def test_the_first_one_leads_and_the_second_waits(run_virtual: RunVirtual) -> No
     run_virtual(scenario())
 
 
+def test_a_lease_whose_changes_are_counted_out_can_still_be_taken(run_virtual: RunVirtual) -> None:
+    async def scenario() -> int:
+        site = Site()
+        first = site.start("one")
+        await asyncio.sleep(1)
+        await stop(first)
+        site.server.objects[PATH]["spec"]["leaseTransitions"] = 2**31 - 1  # somebody's hand
+        second = site.start("two")
+        await asyncio.sleep(30)
+        assert site.working == {"two"}
+        await stop(second)
+        return int(site.server.objects[PATH]["spec"]["leaseTransitions"])
+
+    assert run_virtual(scenario()) == 2**31 - 1  # one more fits no int32: it would be refused
+
+
 def test_only_rights_that_the_charts_grant_are_used(run_virtual: RunVirtual) -> None:
     async def scenario() -> set[str]:
         site = Site()
