@@ -15,6 +15,7 @@ from runnerscale.scaleset.limits import PAUSE_MAX_S, SPREAD_S
 from runnerscale.scaleset.transport import Response, TransportFault, http_date_s
 
 RETRIES_MAX = 4
+ASKED_MAX_S = 3600.0  # GitHub's windows last an hour; whoever asks for years means something else
 ATTEMPT_S = 30.0
 POLL_ATTEMPT_S = 65.0  # the service holds a poll for about 50
 BACKOFF = Backoff(first_s=1.0, cap_s=30.0)
@@ -101,6 +102,11 @@ def asked_wait_s(response: Response, *, now_s: float) -> float | None:
 
     `now_s` is our clock; a time of day is judged by the sender's, where it tells it.
     """
+    asked_s = _asked_s(response, now_s=now_s)
+    return None if asked_s is None else min(asked_s, ASKED_MAX_S)
+
+
+def _asked_s(response: Response, *, now_s: float) -> float | None:
     if response.status not in (403, 429, 503):
         return None
     sender_now_s = response.date_s() or now_s

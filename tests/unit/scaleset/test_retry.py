@@ -20,6 +20,7 @@ from runnerscale.scaleset.errors import (
 )
 from runnerscale.scaleset.limits import CLEAN_UP, FRESH_DEMAND, HostLimits
 from runnerscale.scaleset.retry import (
+    ASKED_MAX_S,
     RetryPolicy,
     asked_wait_s,
     is_passing,
@@ -156,6 +157,14 @@ def test_a_time_of_reset_is_judged_by_the_senders_clock() -> None:
         Date=formatdate(1000, usegmt=True),
     )
     assert asked_wait_s(sent, now_s=5000.0) == 30.0
+
+
+@pytest.mark.parametrize("seconds", ["3601", "9" * 30, "9" * 5000])
+def test_nobody_is_kept_waiting_for_ever(seconds: str) -> None:
+    said = reply(429, retry_after=seconds)
+    reset = reply(429, x_ratelimit_remaining="0", x_ratelimit_reset=seconds)
+    date = reply(503, retry_after="Fri, 31 Dec 9999 23:59:59 GMT")
+    assert [asked_wait_s(each, now_s=0.0) for each in (said, reset, date)] == [ASKED_MAX_S] * 3
 
 
 async def test_a_long_wait_is_not_waited_for_but_told() -> None:
