@@ -75,8 +75,8 @@ mutants: $(VENV)/.dev ## planted defects, each to be noticed within 200 seeds of
 	@$(BIN)/python -m tests.simulation.mutants.run $(ARGS)
 
 .PHONY: properties
-properties: $(VENV)/.dev ## what holds for whatever hypothesis draws, N=20 times as many examples as in `make test`
-	PROPERTIES_TIMES=$(or $(N),20) $(BIN)/python -m pytest -q --timeout=0 tests/plan tests/unit -k "properties or machine or lease"
+properties: $(VENV)/.dev ## what holds for whatever hypothesis draws, N=20 times as many examples as in `make test` (N=2 K=lease)
+	PROPERTIES_TIMES=$(or $(N),20) $(BIN)/python -m pytest -q --timeout=0 tests/plan tests/unit -k '(properties or machine or lease)$(if $(K), and ($(K)))'
 
 .PHONY: faults
 faults: $(VENV)/.dev ## real processes stopped for a minute, without memory, ports, certificates or a line: minutes

@@ -64,8 +64,9 @@ class Outcome:
         """For people: what, the last lines, how to repeat it."""
         if not self.failed:
             return (
-                f"seed {self.seed}: all held; {self.steps} steps, {self.virtual_s:.0f} virtual s, "
-                f"at rest {self.settled_after_s:.0f} s after the last fault, {self.trace.digest}"
+                f"seed {self.seed}: all held; {self.virtual_s:.0f} virtual s, at rest "
+                f"{self.settled_after_s:.0f} s after the last fault; {self.steps} lines of trace, "
+                f"digest {self.trace.digest}"
             )
         lines = [
             f"seed {self.seed} FAILED:",

@@ -25,13 +25,15 @@ from tests.simulation.progress import FOLDER, Progress, state_of_the_code
 from tests.simulation.scenario import draw
 from tests.simulation.shrinking import Keep, smaller
 from tests.simulation.summary import Summary
-from tests.simulation.telling import failure
+from tests.simulation.telling import drawn, failure
 from tests.simulation.workers import played
 
 __all__ = ["main", "run_scenario"]
 
 HASH_SEED = "0"
 CHUNK = 25  # seeds of one process: ten megabytes each stay with it
+SHORT_CHUNK = 5  # of a run that a person waits for: a chunk is told as a whole
+TOLD_EVERY_S = 10.0
 SMALLER_RUNS = 40
 
 Json = dict[str, Any]
@@ -70,9 +72,10 @@ def one(asked: argparse.Namespace) -> int:
     if strangers := keep.strangers(scenario):
         print(f"seed {asked.seed} has no {strangers[0]}", file=sys.stderr)
         return 2
+    _tell(f"playing seed {asked.seed}; its trace follows when it has ended")
     outcome = run_scenario(keep.of(scenario))
     print("\n".join(outcome.trace.lines))
-    print(failure(scenario, outcome, keep) if outcome.failed else keep.of(scenario))
+    print(failure(scenario, outcome, keep) if outcome.failed else drawn(scenario, keep))
     if not outcome.failed:
         print(outcome.report())
     return int(outcome.failed)
@@ -84,14 +87,15 @@ def many(asked: argparse.Namespace) -> int:
     summary = Summary(KINDS)
     path = FOLDER / f"{state_of_the_code()}.jsonl" if asked.soak else Path(os.devnull)
     progress = Progress(path)
-    todo = progress.todo(first, end, asked.chunk)
+    todo = progress.todo(first, end, asked.chunk or (CHUNK if asked.soak else SHORT_CHUNK))
     if progress.unreadable:
         print(
             f"{progress.unreadable} lines of {path} cannot be read, and are passed over", flush=True
         )
     if asked.soak and progress.results:
         print(f"{len(progress.results)} seeds were played before: {path}", flush=True)
-    began_s = time.monotonic()
+    began_s = told_s = time.monotonic()
+    _tell(f"playing seeds {first} to {end - 1}, {asked.workers} at a time")
     for results in _results(todo, asked):
         now_s = time.monotonic()
         progress.add(results, now_s - began_s)
@@ -103,6 +107,9 @@ def many(asked: argparse.Namespace) -> int:
                 print(f"{each['cpu_s']:.2f} s of CPU: {each['report']}", flush=True)
         if asked.soak:
             print(f"{len(progress.results)} seeds after {progress.wall_s:.0f} s", flush=True)
+        elif now_s - told_s >= TOLD_EVERY_S:
+            told_s = now_s
+            _tell(f"{len(progress.results)} of {end - first} seeds after {progress.wall_s:.0f} s")
     for seed in sorted(progress.results):
         summary.add(progress.results[seed])
     summary.wall_s = progress.wall_s
@@ -140,7 +147,14 @@ def _end(summary: Summary, path: Path, asked: argparse.Namespace) -> int:
         print(*lacks, f"in full: {path.with_suffix('.json')}", sep="\n", flush=True)
         return int(wrong)
     print(json.dumps(summary.as_json()), flush=True)
+    failed = f"failed: {', '.join(map(str, summary.failed))}" if wrong else "all held"
+    _tell(f"{summary.seeds} seeds, {failed}")
     return int(wrong)
+
+
+def _tell(text: str) -> None:
+    """To who waits; the results alone are on standard output."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _places(text: str) -> tuple[int, ...]:
@@ -150,20 +164,33 @@ def _places(text: str) -> tuple[int, ...]:
 def main(arguments: Sequence[str]) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", nargs=2, type=int, metavar=("FIRST", "END"))
+    parser.add_argument(
+        "--seeds", nargs=2, type=int, metavar=("FIRST", "END"), help="FIRST to END - 1"
+    )
     parser.add_argument("--seed", type=int, help="one seed, with its whole trace")
     parser.add_argument(
         "--workers", type=at_least_one, default=1, help="so many processes at a time"
     )
-    parser.add_argument("--chunk", type=at_least_one, default=CHUNK, help="seeds of one process")
-    parser.add_argument("--soak", action="store_true", help="go on where it was; assert enough")
+    parser.add_argument("--chunk", type=at_least_one, help="seeds of one process")
+    parser.add_argument(
+        "--soak",
+        action="store_true",
+        help="keep the results and go on where it was; fails too if a fault struck too seldom",
+    )
     parser.add_argument("--log", action="store_true", help="the components' own log lines too")
     parser.add_argument("--smaller", action="store_true", help="minimise what fails")
     parser.add_argument("--verbose", action="store_true", help="a line for each seed")
-    parser.add_argument("--keep-faults", type=_places, help="these of the seed's faults: 2,5")
-    parser.add_argument("--keep-jobs", type=_places, help="these of its jobs, or none")
-    parser.add_argument("--keep-sets", type=_places, help="these of its runner sets")
-    parser.add_argument("--pace", type=pace, default=1.0, help="all times so much shorter: 0.3")
+    parser.add_argument(
+        "--keep-faults", type=_places, help="of the seed's faults, as it numbers them: 2,5, or none"
+    )
+    parser.add_argument("--keep-jobs", type=_places, help="the same of its jobs")
+    parser.add_argument("--keep-sets", type=_places, help="the same of its sets")
+    parser.add_argument(
+        "--pace",
+        type=pace,
+        default=1.0,
+        help="by what the times of jobs and faults are multiplied: 0.3",
+    )
     asked = parser.parse_args(arguments)
     if asked.seed is None and (asked.seeds is None or asked.seeds[0] >= asked.seeds[1]):
         parser.error("no seed is asked for: --seed N, or --seeds FIRST END with FIRST before END")

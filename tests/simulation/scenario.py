@@ -73,13 +73,6 @@ class Scenario:
     controllers: int = 1
     lease: bool = False
 
-    def __str__(self) -> str:
-        lines = [f"seed {self.seed}" + (", two controllers with a lease" * self.lease)]
-        lines += [f"  set {s.name}: {s.min_runners} to {s.max_runners}" for s in self.sets]
-        lines += [f"  job at {j.at_s:.1f} s on {j.set_name}, {j.seconds:.1f} s" for j in self.jobs]
-        lines += [f"  {f.kind} at {f.at_s:.1f} s for {f.seconds:.1f} s" for f in self.faults]
-        return "\n".join(lines)
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:

@@ -4,16 +4,19 @@ What is left is named by its place in the scenario that the seed draws, so that 
 for again: `make simulate SEED=n ARGS="--keep-faults 2,5 --keep-jobs 0"`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tests.simulation.drive import Outcome
-from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import PlannedFault, PlannedJob, Scenario
 
 RUNS_MAX = 60
 PACES = (0.1, 0.3, 0.6)
 
 Run = Callable[[Scenario], Outcome]
+Places = tuple[int, ...]
+Planned = TypeVar("Planned", PlannedJob, PlannedFault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +30,24 @@ class Keep:
 
     def of(self, scenario: Scenario) -> Scenario:
         """What is left of it; jobs whose set is gone go with it."""
-        sets = _kept(scenario.sets, self.sets)
-        names = {each.name for each in sets}
-        faults = _kept(scenario.faults, self.faults)
-        jobs = [job for job in _kept(scenario.jobs, self.jobs) if job.set_name in names]
+        sets, jobs, faults = self.places(scenario)
         return replace(
             scenario,
-            sets=sets,
-            jobs=tuple(replace(job, at_s=job.at_s * self.pace) for job in jobs),
-            faults=tuple(replace(fault, at_s=fault.at_s * self.pace) for fault in faults),
+            sets=tuple(scenario.sets[at] for at in sets),
+            jobs=tuple(self._paced(scenario.jobs[at]) for at in jobs),
+            faults=tuple(self._paced(scenario.faults[at]) for at in faults),
         )
+
+    def places(self, scenario: Scenario) -> tuple[Places, Places, Places]:
+        """Of the sets, jobs and faults that are left: where they are in the scenario."""
+        sets = _kept(scenario.sets, self.sets)
+        names = {scenario.sets[at].name for at in sets}
+        jobs = _kept(scenario.jobs, self.jobs)
+        jobs = tuple(at for at in jobs if scenario.jobs[at].set_name in names)
+        return sets, jobs, _kept(scenario.faults, self.faults)
+
+    def _paced(self, planned: Planned) -> Planned:
+        return replace(planned, at_s=planned.at_s * self.pace)
 
     def strangers(self, scenario: Scenario) -> list[str]:
         """What is to be kept and is not there: `fault 999`."""
@@ -97,7 +108,5 @@ def _fewer(count: int) -> Iterator[Callable[[tuple[int, ...] | None], tuple[int,
         size = size // 2
 
 
-def _kept(items: tuple, places: tuple[int, ...] | None) -> tuple:  # type: ignore[type-arg]
-    if places is None:
-        return items
-    return tuple(item for place, item in enumerate(items) if place in places)
+def _kept(items: Sized, places: Places | None) -> Places:
+    return tuple(at for at in range(len(items)) if places is None or at in places)

@@ -3,11 +3,13 @@
 All of them: `make mutants`.
 """
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.simulation.faults import KINDS
+from tests.simulation.mutants import run
 from tests.simulation.mutants.catalogue import MUTANTS
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutants.workshop import changed, hunt, planted, text_of
@@ -33,6 +35,22 @@ def test_its_place_is_there_once_and_the_changed_file_compiles(mutant: Mutant) -
 @pytest.mark.parametrize("mutant", MUTANTS, ids=NAMES)
 def test_what_it_needs_is_a_fault_that_is_drawn(mutant: Mutant) -> None:
     assert set(mutant.needs) <= set(KINDS)
+
+
+def test_a_name_that_no_defect_has_is_told_with_those_that_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run.main(["--only", "no such defect"])
+    told = capsys.readouterr().err
+    assert "no planted defect has 'no such defect' in its name" in told
+    assert all(name in told for name in NAMES)
+
+
+def test_the_one_that_the_page_asks_for_is_there() -> None:
+    page = (Path(__file__).parents[2] / "docs/simulation.md").read_text()
+    (asked,) = re.findall(r"--only '([^']+)'", page)
+    assert any(asked in name for name in NAMES)
 
 
 def test_only_the_copy_has_the_defect() -> None:

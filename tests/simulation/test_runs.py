@@ -1,6 +1,7 @@
 """A failure is never passed over, is made smaller, and says how to repeat it."""
 
 import asyncio
+import math
 import os
 import re
 import shlex
@@ -23,11 +24,13 @@ from tests.simulation.invariants import Breach
 from tests.simulation.loop import SimulationLoop, Stuck
 from tests.simulation.parts import start
 from tests.simulation.progress import Progress
-from tests.simulation.scenario import Scenario, draw
+from tests.simulation.scenario import PlannedJob, Scenario, draw
 from tests.simulation.shrinking import Keep, smaller
 from tests.simulation.summary import Summary, possible_pairs
+from tests.simulation.telling import drawn
 from tests.simulation.trace import Trace
 from tests.simulation.workers import chunks, played
+from tests.simulation.writes import Write
 
 SCENARIO = next(s for s in (draw(seed, KINDS) for seed in range(50)) if len(s.faults) > 4)
 GUILTY = SCENARIO.faults[2]
@@ -52,6 +55,35 @@ def test_what_is_not_needed_for_a_failure_is_left_out() -> None:
     assert len(small.jobs) == len(small.sets) == 1
     assert small.faults[0].at_s == pytest.approx(GUILTY.at_s * kept.pace)
     assert judged(small).failed
+
+
+def test_what_was_drawn_is_numbered_as_it_is_asked_for() -> None:
+    told = drawn(SCENARIO, Keep(faults=(2, 4), jobs=(0,), pace=0.5))
+    assert re.findall(r"^  fault (\d+): (\S+)", told, re.M) == [
+        (str(at), SCENARIO.faults[at].kind) for at in (2, 4)
+    ]
+    assert re.findall(r"^  job (\d+): .* at (\S+) s", told, re.M) == [
+        ("0", f"{SCENARIO.jobs[0].at_s * 0.5:.1f}")
+    ]
+    assert len(re.findall(r"^  fault ", drawn(SCENARIO, Keep()), re.M)) == len(SCENARIO.faults)
+
+
+def test_a_job_without_end_is_said_to_be_one() -> None:
+    lasting = replace(SCENARIO, jobs=(PlannedJob(1.0, SCENARIO.sets[0].name, math.inf),))
+    assert "runs until all else is at rest" in drawn(lasting, Keep())
+
+
+def test_a_write_in_the_trace_says_what_it_changed() -> None:
+    def phase(phase: str) -> dict[str, object]:
+        return {"metadata": {"resourceVersion": "1"}, "status": {"phase": phase}}
+
+    write = Write("", "pods", "ns", "a", "u", phase("Pending"), phase("Running"))
+    assert str(write) == "update pods ns/a: Pending -> Running"
+    assert str(replace(write, before=phase("Running"))) == "update pods ns/a"
+    assert str(replace(write, resource="secrets")) == "update secrets ns/a"
+    event = {"metadata": {"resourceVersion": "1"}, "reason": "ScaleSetGone", "message": "/tmp/x"}
+    made = replace(write, resource="events", before=None, after=event)
+    assert str(made) == "create events ns/a: ScaleSetGone"
 
 
 def test_another_failure_is_not_taken_for_the_same() -> None:

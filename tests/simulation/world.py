@@ -195,13 +195,16 @@ class World(Kubectl):
         self.judge.served(served)
         if served.code >= 400:
             asked = served.request
-            self.note(served.user, f"{asked.verb} {asked.plural} {asked.name}: {served.code}")
+            who = served.user_agent or served.user.rpartition(":")[2]
+            what = f"{asked.plural} {asked.namespace}/{asked.name}"
+            self.note(who, f"{asked.verb} {what}: answered {served.code}")
 
     def _written(self, write: Write) -> None:
         agent = AGENT.get()
         who = agent or write.by.rpartition(":")[2]
         self.note(who, str(write))
-        name = f"{write.resource.partition('.')[0]} {write.namespace}/{write.name}"
+        kind = write.resource.partition(".")[0]
+        name = f"{kind} {write.namespace}/{write.name}{write.change}"
         self.trace.wrote(self.clock.monotonic_s(), who, write.verb, name, write.version)
         self.judge.hear(write)
         if self.leadership is not None:

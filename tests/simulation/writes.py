@@ -5,7 +5,7 @@ requests, not objects. So the operations of the embedded server are wrapped: whi
 the changes it makes are its caller's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -15,6 +15,14 @@ from runnerscale.apiserver.record import Json, Key, Record, decode_object
 from runnerscale.apiserver.server import ApiServer
 
 NOBODY = "the server itself"
+# What the trace says of a write beside its object. No messages: they hold what differs between
+# two plays of one seed, as the path of a folder.
+TOLD: Mapping[str, tuple[str, ...]] = {
+    "ephemeralrunners.actions.github.com": ("status", "phase"),
+    "ephemeralrunnersets.actions.github.com": ("spec", "replicas"),
+    "events": ("reason",),
+    "pods": ("status", "phase"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +58,23 @@ class Write:
         """The object's resourceVersion by this write, or the last one that it had."""
         return str((self.after or self.before or {"metadata": {}})["metadata"]["resourceVersion"])
 
+    @property
+    def change(self) -> str:
+        """`: before -> after` of the field that tells most of such an object, if there is one."""
+        path = TOLD.get(self.resource, ())
+        was, now = _at(self.before, path), _at(self.after, path)
+        if not path or self.after is None or was == now:
+            return ""
+        return f": {now}" if was in (None, "") else f": {was} -> {now}"
+
     def __str__(self) -> str:
-        return f"{self.verb} {self.resource} {self.namespace}/{self.name}"
+        return f"{self.verb} {self.resource} {self.namespace}/{self.name}{self.change}"
+
+
+def _at(found: Any, path: Sequence[str]) -> Any:
+    for part in path:
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
 
 
 class Writes:
