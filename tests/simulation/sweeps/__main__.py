@@ -1,7 +1,7 @@
 """`make sweeps`: every canonical scenario, disturbed at every point; a table, and what failed.
 
-`python -m tests.simulation.sweeps --scenario one-job --point 7 --after` plays one of them alone,
-with `--log` its trace too.
+`make sweeps ARGS="--scenario one-job --point 20 --after"` plays one of them alone, with `--log` its
+trace too; a number that there is not is answered with those that there are.
 """
 
 import argparse

@@ -88,6 +88,7 @@ async def _history(canonical: Canonical, points: Points, reference: Json | None)
         "script_s": script_s,
         "virtual_s": stage.clock.monotonic_s(),
         "counts": dict(points.counts),
+        "numbers": sorted(points.numbers),
         "same_view": points.same_view,
         "trace": list(stage.trace.lines) if points.only or points.forks is None else [],
     }

@@ -37,6 +37,8 @@ class Point:
 
     def __str__(self) -> str:
         seen = f", revision {self.revision} is seen" if self.sort is Sort.STALE else ""
+        if not self.by:  # as it was asked for
+            return f"{self.sort} {self.number}{seen}"
         return f"{self.sort} {self.number} at {self.at_s:.1f} s: {self.by}: {self.what}{seen}"
 
     def arguments(self) -> str:
@@ -78,6 +80,7 @@ class Points:
     struck: Point | None = None
     counts: Counter[Sort] = field(default_factory=Counter)
     writes: int = 0  # requests of ours that would write, refused ones too
+    numbers: set[int] = field(default_factory=set)  # of the points of the sort of `only`
     same_view: int = 0  # earlier revisions that a restarted controller could not tell apart
     calls: int = 0
     events: int = 0
@@ -115,6 +118,8 @@ class Points:
 
     def _is_only(self, point: Point) -> bool:
         assert self.only is not None
+        if point.sort is self.only.sort:
+            self.numbers.add(point.number)
         return (point.sort, point.number) == (self.only.sort, self.only.number)
 
     def _strike(self, point: Point) -> bool:

@@ -61,7 +61,7 @@ class Swept:
     def repeat(self, ending: Ending) -> str:
         """The command that plays that point alone."""
         where = f"--scenario {self.name} {ending.point.arguments()}"
-        return f"python -m tests.simulation.sweeps {where}"
+        return f'make sweeps ARGS="{where}"'
 
     @classmethod
     def total(cls, rows: Sequence["Swept"]) -> "Swept":
@@ -122,7 +122,9 @@ def play_one(canonical: Canonical, point: Point, base: Path) -> Ending:
     points = Points(only=point)
     found = apart(lambda: history.alone(canonical, points, base, reference["end"]))
     if found["point"] is None:
-        return Ending(point, ("there is no such point in this scenario",), trace=_trace(found))
+        there_are = ", ".join(map(str, found["numbers"])) or "none of this sort"
+        why = f"scenario {canonical.name} has no such point; there are: {there_are}"
+        return Ending(point, (why,), trace=_trace(found))
     there = Point.of_json({**found["point"], "revision": point.revision})
     return _ending(there, found, reference)
 

@@ -60,7 +60,7 @@ def test_a_fault_that_only_a_crash_shows_is_found_and_can_be_repeated() -> None:
     done = run("tests.simulation.sweeps.planted", *SMALL, "--github-after")
     assert done.returncode == 1, done.stdout + done.stderr[-2000:]
     assert "has no runner object" in done.stdout
-    repeat = re.search(r"repeat: python -m tests.simulation.sweeps (.*)", done.stdout)
+    repeat = re.search(r"repeat: make sweeps ARGS=\"(.*)\"", done.stdout)
     assert repeat is not None
     again = run("tests.simulation.sweeps.planted", *repeat.group(1).split())
     assert again.returncode == 1, again.stdout
