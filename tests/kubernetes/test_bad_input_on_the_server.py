@@ -40,9 +40,8 @@ def test_a_controller_begins_when_the_crds_are_there(bare: Cluster, tmp_path: Pa
         time.sleep(5)  # OpenAPI is published a moment after the kinds are served
         log = (tmp_path / "log").read_text()
         assert "CrdOutdated" not in log
-        assert (
-            log.count("cannot begin yet, trying again") <= 2
-        )  # all missing; or some, for a moment
+        # Said anew only when others are missing than before, and they come one by one.
+        assert log.count("cannot begin yet, trying again") <= 4
 
 
 def test_an_older_crd_is_named_with_what_it_drops(bare: Cluster, tmp_path: Path) -> None:
