@@ -170,6 +170,7 @@ _ALLOWED: dict[str, tuple[type, ...]] = {
     "int-or-string": (str, int),
     "object": (dict,),
 }
+_BITS = {"int32": 31, "int64": 63, "int-or-string": 31}  # without the sign
 
 
 def _read_scalar(value: Any, wanted: str, path: str, owner: str) -> Any:
@@ -178,8 +179,10 @@ def _read_scalar(value: Any, wanted: str, path: str, owner: str) -> Any:
         return value
     if not isinstance(value, allowed) or (isinstance(value, bool) and wanted != "boolean"):
         if isinstance(value, float) and value.is_integer() and wanted in ("int32", "int64"):
-            return int(value)
+            return _in_range(int(value), wanted, path, owner)
         raise _mismatch(value, path, owner, wanted)
+    if wanted in _BITS:
+        return _in_range(value, wanted, path, owner)
     if wanted == "quantity":
         return _read_quantity(value)
     if wanted == "bytes" and value:
@@ -204,6 +207,13 @@ def _go_name(wanted: FieldType) -> str:
     if wanted.type in SCALARS:
         return wanted.type
     return f"v1.{wanted.type}" if wanted.type else "[]"
+
+
+def _in_range(value: Any, wanted: str, path: str, owner: str) -> Any:
+    bits = _BITS[wanted]
+    if isinstance(value, int) and not -(1 << bits) <= value < 1 << bits:
+        raise _mismatch(value, path, owner, f"int{bits + 1}")
+    return value
 
 
 def _mismatch(value: Any, path: str, owner: str, wanted: str) -> WrongType:

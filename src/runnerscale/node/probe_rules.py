@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from runnerscale.core.whole_number import whole_number
 from runnerscale.node.pod_spec import Container, Probe
 
+PORT_MAX = 65535
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
@@ -54,9 +56,8 @@ def count(tally: Tally, *, good: bool, rhythm: Rhythm) -> Tally:
 
 def port_of(port: int | str, container: Container) -> int | None:
     """A port by number or by its name in the container; None: no such port."""
-    if isinstance(port, int):
-        return port
-    if (number := whole_number(port)) is not None:
-        return number
+    number = port if isinstance(port, int) else whole_number(port)
+    if number is not None:
+        return number if 0 < number <= PORT_MAX else None
     named = {item.name: item.container_port for item in container.ports or () if item.name}
-    return named.get(port)
+    return named.get(str(port))
