@@ -57,7 +57,7 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--stale-offset", type=not_negative, default=0, metavar="N",
                         help="those whose number modulo K is N (default %(default)s)")  # fmt: skip
     parser.add_argument("--full", action="store_true", help="every stale point: hours")
-    parser.add_argument("--core", action="store_true", help="the scenarios that are cheap only")
+    parser.add_argument("--core", action="store_true", help="without the longest scenarios")
     parser.add_argument("--jobs", type=at_least_one, default=ALIVE_MAX, help="histories at a time")
     parser.add_argument("--log", action="store_true", help="traces and log lines too")
     asked = parser.parse_args(arguments)

@@ -24,7 +24,7 @@ class Canonical:
     low: int = 0
     high: int = 3
     from_the_start: bool = False  # points count before the set is up, too
-    core: bool = True  # cheap for what it shows: swept before each change lands
+    core: bool = True  # short enough to be swept before each change lands
 
     async def play(self, act: Act) -> None:
         """Bring the set up, then the script."""
@@ -247,10 +247,10 @@ SCENARIOS = (
     Canonical("fails-once", fails_once),
     Canonical("never-online", never_online, core=False),
     Canonical("pod-deleted", pod_deleted, low=1),
-    Canonical("runner-deleted", runner_deleted, low=1, core=False),
+    Canonical("runner-deleted", runner_deleted, low=1),
     Canonical("template-changed", template_changed, low=1),
     Canonical("set-deleted", set_deleted, low=1),
-    Canonical("set-made-again", set_made_again, low=1, core=False),
+    Canonical("set-made-again", set_made_again, low=1),
     Canonical("migration", migration, high=0),
     Canonical("scale-set-vanished", scale_set_vanished, low=1),
     Canonical("maximum-lowered", maximum_lowered),
@@ -259,6 +259,6 @@ SCENARIOS = (
     Canonical("group-changed", group_changed),
     Canonical("renamed", renamed, low=1),
     Canonical("moved", moved, low=1, core=False),
-    Canonical("upgraded", upgraded, core=False),
+    Canonical("upgraded", upgraded),
 )
 BY_NAME = {each.name: each for each in SCENARIOS}
