@@ -42,3 +42,13 @@ def _log_settings_end_with_their_test() -> Iterator[None]:
         structlog.configure = configure
         if structlog.is_configured():
             structlog.reset_defaults()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """A word that no test has is a slip of the pen, and is said to be one."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and config.option.keyword:
+        terminalreporter.write_line(
+            f"no test that was looked at has {config.option.keyword!r} in its name, file or folder"
+        )
