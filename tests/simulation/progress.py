@@ -43,6 +43,7 @@ class _Result(msgspec.Struct):
     virtual_s: float = 0.0
     settled_s: float = 0.0
     cpu_s: float = 0.0
+    died: bool = False  # its process: then it is played again
 
 
 class _Line(msgspec.Struct):
@@ -67,7 +68,7 @@ class Progress:
             except (ValueError, RecursionError):
                 self.unreadable += 1
                 continue
-            self._take(told["results"], told["wall_s"])
+            self._take([r for r in told["results"] if not r.get("died")], told["wall_s"])
 
     def _take(self, results: Sequence[Json], wall_s: float) -> None:
         self.wall_s += wall_s

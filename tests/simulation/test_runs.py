@@ -207,6 +207,19 @@ def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert Progress(path).todo(0, 10, 3) == [(4, 5), (6, 9), (9, 10)]
 
 
+def test_a_seed_whose_process_was_killed_is_played_again_later(tmp_path: Path) -> None:
+    def play(seed: int) -> dict[str, object]:
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"seed": seed, "failed": ""}
+
+    progress = Progress(tmp_path / "commit.jsonl")
+    for _, results in played([(0, 3)], play, workers=1):
+        progress.add(results, 1.0)
+    assert "ended with -9" in progress.results[1]["failed"]
+    assert Progress(progress.path).todo(0, 3, 25) == [(1, 2)]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -62,6 +62,7 @@ def _started(chunk: Chunk, play: Play) -> _Worker:
     read, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         os.close(write)
@@ -74,7 +75,8 @@ def _started(chunk: Chunk, play: Play) -> _Worker:
                 print(json.dumps(play(seed)), file=out, flush=True)
         code = 0
     except BaseException:  # noqa: BLE001 - a child must not go on as its parent
-        traceback.print_exc()
+        if os.getppid() == parent:  # else there is nobody any more to play for
+            traceback.print_exc()
     finally:
         sys.stderr.flush()
         os._exit(code)  # the dead are not finalised
@@ -92,5 +94,6 @@ def _ended(worker: _Worker) -> tuple[Chunk, list[Json], Chunk | None]:
         return worker.chunk, results, None
     code = os.waitstatus_to_exitcode(status)
     told = f"seed {at} FAILED:\n  the process that played it ended with {code}"
-    results.append({"seed": at, "failed": told})
+    # Whoever goes on from here later plays it again: it may have been killed from outside.
+    results.append({"seed": at, "failed": told, "died": True})
     return (first, at + 1), results, (at + 1, end) if at + 1 < end else None
