@@ -156,18 +156,25 @@ class QueueMachine(RuleBasedStateMachine):
     def heard(self) -> None:
         """Which timers rang is seen at the queue; each within its time."""
         now_s = self.loop.time()
+        # Of several that rang since the last look, those that somebody has taken rang first, and
+        # were taken before the others were there.
+        for task in [*self.waiting]:
+            if task.done() and not task.cancelled() and task.exception() is None:
+                self.rang(task.result(), now_s)
+                self.waiting.remove(task)
+                self.take(task.result())
         known = {*self.urgent, *self.rest, *self.marked}
         fresh = [key for key in self.queue._dirty if key not in known]
-        for task in self.waiting:
-            if task.done() and not task.cancelled() and task.exception() is None:
-                fresh.append(task.result())
         for key in [*fresh, *(key for key in self.timers if key not in self.queue._timers)]:
-            if key in self.timers and key not in self.queue._timers:
-                low_s, high_s, urgent = self.timers.pop(key)
-                assert low_s - SLACK_S <= now_s, "too soon"
-                assert now_s <= high_s + 0.1 + SLACK_S, "too late"
-                self.ready(key, urgent=urgent)
+            self.rang(key, now_s)
         assert all(high_s + 0.1 + SLACK_S >= now_s for _, high_s, _ in self.timers.values())
+
+    def rang(self, key: str, now_s: float) -> None:
+        if key in self.timers and key not in self.queue._timers:
+            low_s, high_s, urgent = self.timers.pop(key)
+            assert low_s - SLACK_S <= now_s, "too soon"
+            assert now_s <= high_s + 0.1 + SLACK_S, "too late"
+            self.ready(key, urgent=urgent)
 
     @rule()
     def get(self) -> None:
