@@ -219,7 +219,7 @@ class RunnerSetReconciler:
         match action:
             case snap.FindGroup(_, name):
                 return await client.get_runner_group(name, timeout_s=GITHUB_CALL_S)
-            case snap.FindScaleSet(_, name, group_id):
+            case snap.FindScaleSet(name=name, group_id=group_id):
                 found = await client.find_scale_set(name, group_id, timeout_s=GITHUB_CALL_S)
                 return found or Look.ABSENT
             case snap.GetScaleSet(_, scale_set_id):

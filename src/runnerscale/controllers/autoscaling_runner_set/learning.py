@@ -121,8 +121,11 @@ def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
     match action, answer:
         case FindGroup(), RunnerGroup():
             github = replace(github, group=answer)
-        case FindScaleSet(place=place), RunnerScaleSet() | Look():
-            github = replace(github, by_name=answer)
+        case FindScaleSet(place=place, only_id=only_id), RunnerScaleSet() | Look():
+            if only_id and isinstance(answer, RunnerScaleSet) and answer.id != only_id:
+                answer = Look.ABSENT
+            before_asked = github.before_asked or only_id > 0
+            github = replace(github, by_name=answer, before_asked=before_asked)
             # Nothing may have been found, but the credentials are good.
             known = replace(seen.known, place=place)
             if isinstance(answer, RunnerScaleSet):

@@ -105,11 +105,30 @@ def _register(seen: Snapshot, place: GitHubPlace) -> Stage[Action]:
     if found is Look.UNASKED:
         return Stage((FindScaleSet(place, name, group),))
     if isinstance(found, Look):
+        before = _before_the_edit(seen, place, name, group)
+        if before is not None:
+            return Stage((before,))
         labels = scale_set_labels(name, seen.runner_set.spec.runner_scale_set_labels)
         return Stage((CreateScaleSet(place, name, group, labels),))
     current = seen.github.by_id if isinstance(seen.github.by_id, RunnerScaleSet) else found
     update = _settings_update(seen, place, current)
     return Stage((update,)) if update else _recorded(seen, current)
+
+
+def _before_the_edit(
+    seen: Snapshot, place: GitHubPlace, name: str, group: int
+) -> FindScaleSet | None:
+    """Whether the denied one is after all where it was; None: it is not, or was asked about.
+
+    GitHub was seen to deny what it has. Where nothing was edited the look-up by name finds it; if
+    group or name were, it would stay behind there, with its jobs.
+    """
+    last = seen.known.scale_set
+    if last is None or last.id != seen.known.gone_id or seen.github.before_asked:
+        return None
+    if (last.name, last.runner_group_id) == (name, group) or not last.runner_group_id:
+        return None
+    return FindScaleSet(place, last.name, last.runner_group_id, only_id=last.id)
 
 
 def _gone(seen: Snapshot) -> Stage[Action]:

@@ -103,6 +103,7 @@ class GitHub:
     group: RunnerGroup | None = None
     by_name: RunnerScaleSet | Look = Look.UNASKED
     by_id: RunnerScaleSet | Look = Look.UNASKED
+    before_asked: bool = False  # whether one that was denied is where it was before an edit
     settings_told: bool = False  # labels and self-update went out with a create or update
     renamed: bool = False  # name or group went out: once in a pass, whatever the answer shows
     trouble: Trouble | None = None  # the first that went wrong; nothing more is asked then
@@ -284,11 +285,12 @@ class FindGroup:
 
 @dataclass(frozen=True, slots=True)
 class FindScaleSet:
-    """Look up a scale set by name."""
+    """Look up a scale set by name. `only_id`: another one of that name is none."""
 
     place: GitHubPlace
     name: str
     group_id: int
+    only_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
