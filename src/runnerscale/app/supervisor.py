@@ -1,7 +1,8 @@
 """Child processes of the single machine and the demo: started, watched, restarted, ended.
 
 Each child has a session of its own (so that Ctrl-C reaches only us, and a whole group can be
-ended), and a log file. Only processes started here are ever signalled, by their id.
+ended), and a log file; it ends when we are killed (`supervised.py`). Only processes started here
+are ever signalled, by their id.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from runnerscale.app.problem import Problem
+from runnerscale.app.supervised import SUPERVISOR
 from runnerscale.core.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -102,7 +104,7 @@ class Supervisor:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=sink,
                     stderr=asyncio.subprocess.STDOUT,
-                    env={**os.environ, **child.environ},
+                    env={**os.environ, **child.environ, SUPERVISOR: str(os.getpid())},
                     start_new_session=True,
                 )
             except OSError as error:

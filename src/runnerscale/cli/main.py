@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from runnerscale.app.supervised import end_with_supervisor
 from runnerscale.cli.boundary import guarded
 
 # Names by which an image may call us, and the command each means.
@@ -55,6 +56,7 @@ def _work(words: list[str]) -> Callable[[], int]:
 
 def main() -> None:
     """The `runnerscale` script."""
+    end_with_supervisor()
     sys.exit(run(sys.argv[0], sys.argv[1:]))
 
 
