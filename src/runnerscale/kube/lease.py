@@ -7,8 +7,8 @@ the moment it *sent* its last renewal that went through, which is earlier: when
 wait for the end of it. Work that does not end in that time would make two leaders: then
 `abandon` is called, which must end the process.
 
-A lease that somebody deleted is not made anew by a standby before its holder, seen last, must have
-noticed: it works on until its next renewal fails.
+A lease that somebody deleted is not made anew by a standby before its holder, whoever that was, must
+have noticed: it works on until its next renewal fails.
 
 Writes are PUTs with a resourceVersion (the rights of the charts have no `patch` on leases).
 """
@@ -75,6 +75,7 @@ class LeaderLease:
         self._seen_version = ""
         self._seen_s = 0.0  # when that version was first seen, monotonic
         self._holder_seen = ""  # of that version
+        self._gone_s: float | None = None  # when we first found it deleted, monotonic
         self._renewed_s = 0.0  # when the last renewal that went through was sent, monotonic
         self._leading = False
 
@@ -185,10 +186,18 @@ class LeaderLease:
         return self._is_free() and await self._write()
 
     def _may_still_work(self) -> bool:
-        """The holder of a lease that is gone has perhaps not heard of it."""
-        if self._holder_seen in ("", self._identity):
-            return False
-        return self._clock.monotonic_s() - self._seen_s < self._duration_s
+        """Whoever held the lease that is gone has perhaps not heard of it.
+
+        That is not always the holder whom we saw: another may have taken it just before.
+        """
+        now_s = self._clock.monotonic_s()
+        if self._gone_s is None:
+            self._gone_s = now_s
+        if not self._seen_version:
+            return False  # for all that we know there never was one
+        if self._holder_seen == self._identity and now_s - self._renewed_s < self._duration_s:
+            return False  # it was ours until now
+        return now_s - self._gone_s < self._duration_s
 
     async def _renew(self) -> bool:
         """Keep the lease; False: it is another one's, or gone."""
@@ -204,6 +213,7 @@ class LeaderLease:
             self._document = None
             return False
         self._document = document
+        self._gone_s = None
         version = _version(document)
         if version != self._seen_version:
             self._seen_version = version
@@ -238,6 +248,7 @@ class LeaderLease:
         version = written.metadata.resource_version or ""
         metadata = {**document["metadata"], "resourceVersion": version}
         self._document = {**document, "metadata": metadata}
+        self._gone_s = None
         self._renewed_s = sent_s
         self._seen_version = version
         self._seen_s = self._clock.monotonic_s()

@@ -299,6 +299,24 @@ def test_a_lease_that_somebody_deleted_is_not_taken_by_a_standby_before_its_hold
     run_virtual(story())
 
 
+def test_a_lease_that_another_took_just_before_it_was_deleted_is_not_made_anew_at_once(
+    run_virtual: RunVirtual,
+) -> None:
+    # Drawn by test_lease_properties.py: the one whom we saw holding it had long gone.
+    async def scenario() -> float:
+        site = Site()
+        site.server.put(PATH, {"spec": {"holderIdentity": "gone", "leaseDurationSeconds": 15}})
+        first = site.start("one")
+        await asyncio.sleep(14)
+        site.server.put(PATH, {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 15}})
+        site.server.drop(PATH)
+        await asyncio.sleep(30)
+        await stop(first)
+        return site.history[0][0]
+
+    assert 29 <= run_virtual(scenario()) <= 34
+
+
 def test_a_longer_lease_of_the_holder_is_respected(run_virtual: RunVirtual) -> None:
     async def scenario() -> float:
         site = Site()
