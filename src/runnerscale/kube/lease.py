@@ -7,8 +7,8 @@ the moment it *sent* its last renewal that went through, which is earlier: when
 wait for the end of it. Work that does not end in that time would make two leaders: then
 `abandon` is called, which must end the process.
 
-A lease that somebody deleted is not made anew by a standby before its holder, whoever that was, must
-have noticed: it works on until its next renewal fails.
+A lease that somebody deleted is not made anew by a standby before its holder, whoever that was,
+must have noticed: it works on until its next renewal fails.
 
 Writes are PUTs with a resourceVersion (the rights of the charts have no `patch` on leases).
 """
