@@ -103,7 +103,8 @@ class NoHotLoop(Rule):
 
     def _at_github(self, calls: Counter[tuple[str, str, str]]) -> Iterable[str]:
         runners = sum(1 for _ in self.seen.all(RUNNERS))
-        most = max(BOUNDS["calls at GitHub"], CALLS_FOR_A_RUNNER * runners)
+        listeners = max(1, sum(1 for _ in self.seen.all(SCALE_SETS)))
+        most = max(BOUNDS["calls at GitHub"] * listeners, CALLS_FOR_A_RUNNER * runners)
         for key, count in calls.items():
             more = count - self._calls[key]
             if more:
