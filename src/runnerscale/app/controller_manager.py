@@ -296,6 +296,7 @@ class Manager:
             own_writes=own,
             clock=self._clock,
             wrote=self._freshness.wrote,
+            found_old=self._freshness.found_old,
         )
         name, workers = "autoscalingrunnerset", options.runner_set_workers
         controller = self._controller(name, reconciler, self._runner_sets, own, workers)

@@ -12,12 +12,13 @@ Whose first write that is, and what waits for the proof, is the controllers' bus
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from runnerscale.core.backoff import Backoff
-from runnerscale.core.clock import Clock
+from runnerscale.core.clock import WAIT_MIN_S, Clock
 from runnerscale.core.randomness import Random
 from runnerscale.kube.errors import KubeError
 from runnerscale.kube.informer import Informer
@@ -26,7 +27,8 @@ from runnerscale.kube.versions import number_of
 log = structlog.get_logger(__name__)
 
 AGAIN = Backoff(first_s=0.5, cap_s=5.0)
-# Somebody writes within milliseconds, unless it is refused: then there is nothing to go by.
+# Somebody writes within milliseconds, unless it is refused: then there is nothing to go by. But who
+# is refused because he goes by something old is behind, and waits until a write goes through.
 WRITES_WITHIN_S = 30.0
 # A server that is behind for so long stays behind: it has another history, and is believed.
 BELIEVED_AFTER_S = 300.0
@@ -41,6 +43,7 @@ class Freshness:
         self._clock = clock
         self._random = random
         self._version = ""
+        self._is_old = False  # what we see; so we were told
         self._has_begun = asyncio.Event()  # somebody wrote, or waits for the proof
         self._has_written = asyncio.Event()
         self._calls: list[Callable[[], None]] = []
@@ -62,13 +65,14 @@ class Freshness:
             self._has_written.set()
             self._has_begun.set()
 
+    def found_old(self) -> None:
+        """A write was refused because what it was made on is old: so may be all that we see."""
+        self._is_old = True
+
     async def run(self) -> None:
         """Until it is proven, or cannot be."""
         await self._has_begun.wait()
-        try:
-            async with asyncio.timeout(WRITES_WITHIN_S):
-                await self._has_written.wait()
-        except TimeoutError:
+        if not await self._first_write():
             log.warning("no write of ours was answered yet, the caches are believed")
         since_s = self._clock.monotonic_s()
         tries = 0
@@ -84,6 +88,19 @@ class Freshness:
         self.is_proven = True
         for call in self._calls:
             call()
+
+    async def _first_write(self) -> bool:
+        """Wait for it; False: there is nothing to wait for."""
+        begin_s = self._clock.monotonic_s()
+        while not self._has_written.is_set():
+            patience_s = BELIEVED_AFTER_S if self._is_old else WRITES_WITHIN_S
+            left_s = begin_s + patience_s - self._clock.monotonic_s()
+            if left_s < WAIT_MIN_S:
+                return False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._has_written.wait()
+        return True
 
     async def _agrees(self, informer: Informer[Any]) -> bool:
         try:

@@ -71,6 +71,38 @@ def test_where_no_write_is_let_through_the_caches_are_believed(run_virtual: RunV
     run_virtual(scenario())
 
 
+def test_who_is_told_that_what_he_sees_is_old_does_not_believe_it(run_virtual: RunVirtual) -> None:
+    # Stale sweep, moved: the only write of the first half minute had met a conflict.
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            world.freshness.ask()
+            world.freshness.found_old()
+            await asyncio.sleep(2 * WRITES_WITHIN_S)
+            assert not world.freshness.is_proven
+            await world.write()
+            await asyncio.sleep(1)
+            assert world.freshness.is_proven
+        world.task.cancel()
+
+    run_virtual(scenario())
+
+
+def test_a_conflict_without_end_does_not_stop_the_work_for_good(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        world = World()
+        async with running(world.informer):
+            world.freshness.ask()
+            world.freshness.found_old()
+            await asyncio.sleep(BELIEVED_AFTER_S - 1)
+            assert not world.freshness.is_proven
+            await asyncio.sleep(2)
+            assert world.freshness.is_proven
+        world.task.cancel()
+
+    run_virtual(scenario())
+
+
 def test_where_objects_come_and_go_all_the_time_it_is_proven_too(run_virtual: RunVirtual) -> None:
     """A list that was answered just before a deletion and a creation is no difference."""
 

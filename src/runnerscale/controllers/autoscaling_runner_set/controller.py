@@ -87,11 +87,12 @@ class RunnerSetReconciler:
         own_writes: OwnWrites,
         clock: Clock,
         wrote: Callable[[str | None], None] = lambda _version: None,
+        found_old: Callable[[], None] = lambda: None,
     ) -> None:
         """`own_writes`: the same that the Controller is given.
 
         `wrote`: hears the version of each write that changed a runner set, which is later than
-        all that a predecessor did.
+        all that a predecessor did. `found_old`: that such a write was made on an old version.
         """
         self._client = client
         self._clients = clients
@@ -101,6 +102,7 @@ class RunnerSetReconciler:
         self._own_writes = own_writes
         self._clock = clock
         self._wrote = wrote
+        self._found_old = found_old
         self._notable = observed.Notable(caches.runners)
         self._known: dict[str, tuple[str, Known]] = {}  # by key: uid, memory
         self._jumps = Jumps(clock)
@@ -254,7 +256,11 @@ class RunnerSetReconciler:
             return await self._client.patch(AUTOSCALING_RUNNER_SETS, at.namespace, at.name, body)
 
         doing = "change its own metadata"
-        answer = await self._written(at, AUTOSCALING_RUNNER_SETS, call, doing)
+        try:
+            answer = await self._written(at, AUTOSCALING_RUNNER_SETS, call, doing)
+        except Conflict:
+            self._found_old()
+            raise
         if isinstance(answer, AutoscalingRunnerSet):
             version = answer.metadata.resource_version
             if version != at.meta.resource_version:  # else nothing was written
