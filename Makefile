@@ -54,6 +54,14 @@ system: $(VENV)/.dev ## real processes, real sockets
 conformance: $(VENV)/.dev ## the same cases that a real API server must pass
 	$(BIN)/python -m pytest -q tests/conformance $(if $(K),-k '$(K)')
 
+.PHONY: bench
+bench: kube ## how fast, against a floor of the same run, on the real API server: ten minutes (needs Go)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: bench-full
+bench-full: kube ## all benchmarks at all sizes on both servers: an hour or two (needs Go)
+	@$(BIN)/python -m benchmarks --full $(ARGS)
+
 .PHONY: go-client
 go-client: $(VENV)/.dev ## GitHub's own Go client against the fake GitHub (needs Go)
 	@$(BIN)/python tools/go_client.py

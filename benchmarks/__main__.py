@@ -26,7 +26,7 @@ from benchmarks.cases import (
 )
 from benchmarks.report import Report, Row
 
-OUTPUT = Path("benchmark.json")
+OUTPUT = Path("build") / "benchmark.json"
 CASES = ("burst", "churn", "steady", "scale", "sets", "idle", "listener", "embedded", "github")
 SHORT = ("burst", "churn", "idle", "listener")
 

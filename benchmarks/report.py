@@ -33,6 +33,7 @@ class Report:
     def write(self, path: Path) -> None:
         """As JSON."""
         document: dict[str, Any] = {"machine": self.facts, "rows": [asdict(r) for r in self.rows]}
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document, indent=1) + "\n")
 
     def markdown(self) -> str:
