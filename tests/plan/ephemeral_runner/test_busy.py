@@ -63,7 +63,11 @@ def test_a_job_that_github_spoke_of_counts_before_it_is_stored() -> None:
 
 def test_a_job_said_to_be_over_gives_the_container_two_minutes() -> None:
     now = seen(OVER, RUNNING, replace(MADE, over_s=NOW_S))
-    assert look(now).again_s == 120
+    assert (look(now).again_s, look(now).troubles) == (30, ())
+    # The place that it keeps may be what a job waits for. Simulation, seed 993.
+    waits = look(replace(now, now_s=NOW_S + 30))
+    assert [each.reason for each in waits.troubles] == [Reason.STUCK_AFTER_JOB]
+    assert (waits.again_s, waits.ending) == (90, None)
     decided = ending(look(replace(now, now_s=NOW_S + 120)))
     assert decided.how is How.FAILED
     assert decided.trouble is not None
@@ -86,7 +90,10 @@ def test_only_githubs_own_word_ends_it_then() -> None:
 def test_a_registration_that_is_gone_is_confirmed_before_the_runner_is_ended() -> None:
     hand = talking(asked_s=NOW_S, known=False, missing_s=NOW_S)
     now = seen(BUSY, RUNNING, hand)
-    assert look(now).again_s == 120
+    assert (look(now).again_s, look(now).troubles) == (30, ())
+    waits = look(replace(now, now_s=NOW_S + 40))
+    assert [each.reason for each in waits.troubles] == [Reason.STUCK_AFTER_JOB]
+    assert (waits.again_s, waits.actions, waits.ending) == (80, (), None)
     later = replace(now, now_s=NOW_S + 120)
     assert look(later).actions == (AskRunner(REF, 7),)
     assert ending(look(told(later, AskRunner(REF, 7), Said.ABSENT))).how is How.FAILED

@@ -18,7 +18,7 @@ NEXT_VERSION = "0.14.3"
 VERSION_LABEL = "app.kubernetes.io/version"
 ASLEEP_SHARE = 0.4  # of the edits of a template
 ASLEEP_S = 6.0
-GONE_MAX_S = 600.0  # of a set that is deleted: the longest pause of any backoff
+GONE_MAX_S = 4200.0  # of a set that is deleted: an hour without GitHub, and a pause of any backoff
 
 
 async def _a_set(world: World, draw: float) -> Json | None:

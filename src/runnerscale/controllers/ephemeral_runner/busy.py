@@ -7,10 +7,13 @@ heard that it completed, or because the registration is gone, as it is after eve
 Pure. Design section 4; issue log 16-18, 21.
 """
 
+from dataclasses import replace
+
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.ephemeral_runner.actions import NOTHING, Ending, How, Step
 from runnerscale.controllers.ephemeral_runner.deadlines import (
     OVER_WITHIN_S,
+    TOLD_AFTER_S,
     busy_asked_every_s,
 )
 from runnerscale.controllers.ephemeral_runner.online import ask, next_question_s
@@ -25,18 +28,29 @@ def look(seen: Snapshot) -> Step:
     if not seen.registered_id:
         return NOTHING  # `registration.py` finds the id first
     if seen.runner.job_over and hand.over_s is not None:
-        left_s = hand.over_s + OVER_WITHIN_S - seen.now_s
-        if left_s > 0:
-            return Step(again_s=left_s)
-        return Step(ending=Ending(How.FAILED, _stuck(seen, "its job was said to be complete")))
+        why = _stuck(seen, "its job was said to be complete")
+        if seen.now_s - hand.over_s < OVER_WITHIN_S:
+            return _soon(seen, hand.over_s, why)
+        return Step(ending=Ending(How.FAILED, why))
     talk = hand.talk
     if talk.missing_s is not None and talk.asked_s is not None:
+        why = _stuck(seen, "GitHub no longer knows it")
         if talk.asked_s - talk.missing_s >= OVER_WITHIN_S:
-            return Step(ending=Ending(How.FAILED, _stuck(seen, "GitHub no longer knows it")))
-        return ask(seen, talk.missing_s + OVER_WITHIN_S)
+            return Step(ending=Ending(How.FAILED, why))
+        if seen.now_s - talk.missing_s < OVER_WITHIN_S:
+            return _soon(seen, talk.missing_s, why)
+        return replace(ask(seen, talk.missing_s + OVER_WITHIN_S), troubles=(why,))
     every_s = busy_asked_every_s(alive=seen.alive)
     first_s = (pod.started_s or 0.0) + every_s
     return ask(seen, next_question_s(seen, first_s=first_s, every_s=every_s))
+
+
+def _soon(seen: Snapshot, since_s: float, why: Trouble) -> Step:
+    """It has a while yet. Meanwhile it keeps a place that a job may wait for: that is told."""
+    waited_s = seen.now_s - since_s
+    if waited_s < TOLD_AFTER_S:
+        return Step(again_s=TOLD_AFTER_S - waited_s)
+    return Step(again_s=OVER_WITHIN_S - waited_s, troubles=(why,))
 
 
 def _stuck(seen: Snapshot, words: str) -> Trouble:
