@@ -37,8 +37,8 @@ def test_of_a_job_that_was_said_in_a_message_that_nobody_can_read_nothing_is_sai
 
 def ended(case: Case, code: int) -> None:
     """A listener with a session ends."""
-    sessions.open_session(case.github, case.at_s, case.scale_set, "a-listener")
     listener = case.container("a-listener", program="listener")
+    sessions.open_session(case.github, case.at_s, case.scale_set, "a-listener")
     case.tick()
     listener.exit = SimpleNamespace(code=code)
 
@@ -58,6 +58,17 @@ def test_one_that_was_given_back_or_whose_listener_was_killed_is_none() -> None:
     assert again.scale_set.session is not None
     sessions.close_session(again.github, again.at_s, again.scale_set, again.scale_set.session.id)
     assert "a session is given back" not in again.tick()
+
+
+def test_a_successor_of_its_name_cannot_give_back_what_a_killed_one_had() -> None:
+    # Seed 1343: the one that was killed still had the session, its successor waited for it.
+    case = Case()
+    ended(case, 137)
+    case.tick()
+    successor = case.container("a-listener", program="listener")
+    successor.spec.pod.uid = "another"
+    successor.exit = SimpleNamespace(code=0)
+    assert "a session is given back" not in case.tick()
 
 
 def test_who_was_kept_from_github_is_excused() -> None:

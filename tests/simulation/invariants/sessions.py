@@ -111,9 +111,9 @@ class SessionsAreGivenBack(Rule):
 
     def __init__(self, seen: Seen) -> None:
         super().__init__(seen)
-        self._open: dict[tuple[str, str], int] = {}  # owner and scale set: which one, counted
-        self._opened = 0
-        self._opened_before = 0  # as many at the last tick: a successor has the same name
+        # Owner and scale set: the pod that opened it. A successor has the same name, and
+        # cannot give back what one that was killed had.
+        self._open: dict[tuple[str, str], str] = {}
         self._ended: set[str] = set()  # uids of the pods that were looked at
         self._kept_s = float("-inf")  # when something last kept listeners from GitHub
 
@@ -126,9 +126,12 @@ class SessionsAreGivenBack(Rule):
             if event["state"] == "ended":
                 self._open.pop(which, None)
             else:
-                self._opened += 1
-                self._open[which] = self._opened
+                self._open[which] = self._opener(which[0])
         return ()
+
+    def _opener(self, owner: str) -> str:
+        mine = [p for p in self.seen.containers() if p.spec.pod.name == owner and p.exit is None]
+        return mine[-1].spec.pod.uid if mine else ""
 
     def tick(self, world: Any) -> Iterable[str]:
         """Listeners that have ended since."""
@@ -146,7 +149,6 @@ class SessionsAreGivenBack(Rule):
             self._ended.add(pod.uid)
             if process.exit.code or now_s - self._kept_s < STOPS_WITHIN_S:
                 continue
-            for (owner, scale_set), number in self._open.items():
-                if owner == pod.name and number <= self._opened_before:
+            for (_, scale_set), uid in self._open.items():
+                if uid == pod.uid:
                     yield f"{pod.name} ended in order and left that of {scale_set} open"
-        self._opened_before = self._opened
