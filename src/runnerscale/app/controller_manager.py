@@ -477,7 +477,7 @@ def leader_lease(
     """
     if not options.leader_election:
         return None
-    return LeaderLease(
+    lease = LeaderLease(
         client,
         namespace=options.namespace,
         name=options.leader_election_id,
@@ -487,6 +487,8 @@ def leader_lease(
         abandon=abandon,
         metrics=metrics,
     )
+    client.guard_writes(lease.may_work)
+    return lease
 
 
 def _end_now() -> None:

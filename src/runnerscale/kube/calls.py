@@ -6,7 +6,7 @@ Whether a create or patch whose answer was lost took effect is for the caller to
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from runnerscale.core.backoff import Backoff
@@ -34,6 +34,10 @@ BACKOFF = Backoff(first_s=0.1, cap_s=5.0)
 REPEATED_FAULTS = frozenset({500, 502, 503, 504})  # 501 and 505 do not pass by waiting
 
 
+def _always(_path: str) -> bool:
+    return True
+
+
 class Calls:
     """Carries out calls; made and owned by the client."""
 
@@ -56,6 +60,7 @@ class Calls:
         self._metrics = None if metrics is None else metrics.for_client(transport.host)
         self._timeout_s = timeout_s
         self._headers = {"Accept": "application/json", "User-Agent": user_agent}
+        self.may_write: Callable[[str], bool] = _always  # by path; see `KubeClient.guard_writes`
 
     def deadline(self, timeout_s: float | None) -> Deadline:
         """When a call that begins now must have ended."""
@@ -79,6 +84,11 @@ class Calls:
         try:
             async with deadline.timeout():
                 for attempt in range(TRIES_MAX):
+                    if method != "GET" and not self.may_write(path):
+                        # At each try: this process may have slept in between.
+                        raise Unreachable(
+                            f"{method} {path}: not sent, the lease has run out", sent=False
+                        )
                     try:
                         return await self._try(method, path, query, body, media_type)
                     except KubeError as error:

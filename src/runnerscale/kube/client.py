@@ -8,7 +8,7 @@ here is the deadline of a call and what is repeated within it (`calls.py`).
 
 import builtins
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -36,6 +36,7 @@ PAGE_ITEMS = 500  # what client-go asks for: a page is a few megabytes at most
 PAGES_MAX = 10_000  # a server that never stops saying "continue" is broken
 RELISTS_MAX = 2  # a 410 between pages starts over; after these, everything in one answer
 WATCH_TIMEOUT_S = 300.0
+LEASES_PATH = "/apis/coordination.k8s.io/"
 SILENCE_MARGIN_S = 15.0  # how much later than its own timeout a server may end a watch
 
 
@@ -174,6 +175,14 @@ class KubeClient:
             timeout_s=timeout_s,
         )
         self._decoders: dict[int, tuple[Any, ResourceDecoder[Any]]] = {}
+
+    def guard_writes(self, may_work: Callable[[], bool]) -> None:
+        """From now on nothing is written while this says no, but for leases.
+
+        For a leader that was stopped for longer than its lease: as it wakes, what it was about to
+        write is another one's business, and it has not noticed yet.
+        """
+        self._calls.may_write = lambda path: may_work() or path.startswith(LEASES_PATH)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -84,6 +84,10 @@ class LeaderLease:
         """The work may run now."""
         return self._leading
 
+    def may_work(self) -> bool:
+        """Whether what is done now is ours to do; False: we lead, and the lease has run out."""
+        return not self._leading or self._left_s() > 0
+
     @property
     def holder(self) -> str:
         """Who holds it as far as we know; "" for nobody."""

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from runnerscale.core.secret import SecretText
 from runnerscale.kube import errors
-from runnerscale.kube.builtin import NODES, PODS, SECRETS
+from runnerscale.kube.builtin import LEASES, NODES, PODS, SECRETS
 from runnerscale.kube.calls import may_repeat
 from runnerscale.kube.client import PatchType
 from runnerscale.kube.metrics import KubeMetrics
@@ -39,6 +39,34 @@ def replies(*items: Reply) -> Callable[[Sent], Reply]:
     """One after another; the last one for ever."""
     left = [*items]
     return lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+
+async def test_who_may_not_write_any_more_reads_and_keeps_to_his_lease() -> None:
+    transport = Scripted(lambda _: answer(200, A))
+    client = client_on(transport)
+    client.guard_writes(lambda: False)
+    with pytest.raises(errors.Unreachable, match="the lease has run out") as caught:
+        await client.create(PODS, "ns", {"metadata": {"name": "a"}})
+    assert not caught.value.sent
+    with pytest.raises(errors.Unreachable):
+        await client.delete(WIDGETS, "leases", "leases")
+    assert transport.sent == []
+    await client.get(WIDGETS, "ns", "a")
+    await client.replace(LEASES, "ns", "lease", A)
+    assert [sent.method for sent in transport.sent] == ["GET", "PUT"]
+
+
+def test_whether_he_may_is_asked_again_before_each_try(run_virtual: RunVirtual) -> None:
+    async def scenario() -> None:
+        may = [True, False]
+        transport = Scripted(lambda _: status(429, "TooManyRequests"))
+        client = client_on(transport)
+        client.guard_writes(lambda: may.pop(0))
+        with pytest.raises(errors.Unreachable):
+            await client.create(PODS, "ns", {"metadata": {"name": "a"}})
+        assert len(transport.sent) == 1
+
+    run_virtual(scenario())
 
 
 # --- what is sent ---------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from runnerscale.core.clock import LoopClock
 from runnerscale.core.randomness import seeded
 from runnerscale.kube.builtin import LEASES
 from runnerscale.kube.errors import Unreachable
-from runnerscale.kube.lease import LeaderLease
+from runnerscale.kube.lease import RENEW_DEADLINE_S, LeaderLease
 from runnerscale.kube.metrics import KubeMetrics
 from tests.unit.kube.scripted import MiniServer, client_on
 
@@ -315,6 +315,31 @@ def test_a_lease_that_another_took_just_before_it_was_deleted_is_not_made_anew_a
         return site.history[0][0]
 
     assert 29 <= run_virtual(scenario()) <= 34
+
+
+def test_a_leader_that_slept_past_its_lease_may_do_nothing_before_it_has_noticed(
+    run_virtual: RunVirtual,
+) -> None:
+    async def scenario() -> None:
+        site = Site()
+        lease = site.lease("one")
+        assert lease.may_work()  # nobody leads: what a standby writes is not this lease's business
+        asked: list[bool] = []
+
+        async def work() -> None:
+            asked.append(lease.may_work())
+            site.cut_off.add("one")
+            await asyncio.sleep(RENEW_DEADLINE_S - 1)
+            asked.append(lease.may_work())
+            lease._renewed_s -= 2  # as if it had slept
+            asked.append(lease.may_work())
+
+        task = asyncio.create_task(lease.run(work))
+        await asyncio.sleep(RENEW_DEADLINE_S)
+        assert asked == [True, True, False]
+        await stop(task)
+
+    run_virtual(scenario())
 
 
 def test_a_longer_lease_of_the_holder_is_respected(run_virtual: RunVirtual) -> None:
