@@ -150,7 +150,8 @@ class Manager:
         ours = keys.LISTENER_NAME
         self._roles = self._informer(ROLES, where, label_selector=ours)
         self._bindings = self._informer(ROLE_BINDINGS, where, label_selector=ours)
-        self._freshness = Freshness(self._runners, self._sets, clock=clock, random=random)
+        made = (self._runners, self._sets, self._listeners)
+        self._freshness = Freshness(*made, clock=clock, random=random)
         self._wire_runners()
         self._set_reconciler = self._wire_sets()
         self._wire_listeners()
@@ -297,9 +298,11 @@ class Manager:
             clock=self._clock,
             wrote=self._freshness.wrote,
             found_old=self._freshness.found_old,
+            is_view_proven=self._freshness.ask,
         )
         name, workers = "autoscalingrunnerset", options.runner_set_workers
         controller = self._controller(name, reconciler, self._runner_sets, own, workers)
+        self._freshness.on_proven(controller.enqueue_all)
         runner_set_controller.connect(caches, controller.enqueue, controller.enqueue_after)
 
     def why_not_ready(self) -> str | None:

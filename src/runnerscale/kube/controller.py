@@ -99,6 +99,11 @@ class Controller:
         """Have a pass on this key when so much time has passed."""
         self.queue.add_after(key, seconds)
 
+    def enqueue_all(self) -> None:
+        """Call for a pass on every key: something that concerns all of them has changed."""
+        for key in self._all_keys():
+            self.queue.add(key)
+
     async def run(self) -> None:
         """Work until cancelled (passes are cancelled with it), or until `drain` is through.
 
@@ -122,8 +127,7 @@ class Controller:
 
     async def _level_passes(self) -> None:
         """Every key once a period, spread over it, whatever events said or did not say."""
-        for key in self._all_keys():
-            self.queue.add(key)
+        self.enqueue_all()
         while True:
             await self._clock.sleep(self._level_period_s)
             for key in self._all_keys():

@@ -38,3 +38,17 @@ async def test_what_has_no_owner_is_not_made_for_a_runner_set_of_the_past(
         await this.reconciler.apply(Bound(seen, action))
     assert this.github.calls == []
     assert this.api.names(AUTOSCALING_LISTENERS) == []
+
+
+async def test_no_listener_is_made_before_the_view_of_listeners_is_proven() -> None:
+    # One that a predecessor made, under another name since the URL was another, ran on beside the
+    # new one (simulation, seed 1249).
+    this = World()
+    proven = False
+    this.reconciler._is_view_proven = lambda: proven
+    end = await this.one_pass()
+    assert [type(error) for error in end.errors] == [Conflict]
+    assert this.api.names(AUTOSCALING_LISTENERS) == []
+    proven = True
+    await this.settle()
+    assert len(this.listeners) == 1

@@ -66,7 +66,9 @@ ROLE_KNOWN_WAITS_S = (0.05, 0.1, 0.2, 0.4)
 
 BY_RUNNER_SET = "runner-set"
 KIND = AUTOSCALING_LISTENERS.kind
-LABELLED = (Child.ROLE, Child.ROLE_BINDING)
+# The caches of rights hold only what has our labels. That of pods may be older than that of
+# listeners, and a listener whose pod runs on still holds the session.
+HIDDEN = (Child.ROLE, Child.ROLE_BINDING, Child.POD)
 
 
 def by_runner_set(listener: AutoscalingListener) -> Iterable[str]:
@@ -153,9 +155,8 @@ class ListenerReconciler:
             cache = self._caches.of(child)
             if cache is not None:
                 found = cache.store.get(_child_key(seen, child))
-                # The caches of these two hold only what has our labels; before we let go of a
-                # listener the server is asked for one that lost them.
-                ask = child in LABELLED and is_deleting(listener)
+                # Before we let go of a listener the server is asked for what a cache does not show.
+                ask = child in HIDDEN and is_deleting(listener)
                 children[child] = found or (Look.UNASKED if ask else Look.ABSENT)
         return replace(seen, children=children)
 

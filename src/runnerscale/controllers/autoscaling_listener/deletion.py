@@ -1,7 +1,7 @@
 """A listener that is being deleted: first its pod, with time to give the session back.
 
-Everything that still exists is asked to go in one pass; when nothing is left, the finalizer
-goes. That something is already gone is no error (W39).
+Everything that still exists is asked to go in one pass; when nothing is left, as the server has
+it, the finalizer goes. That something is already gone is no error (W39).
 
 Pure. Contract: resources-and-controllers 4.2 L1.
 """

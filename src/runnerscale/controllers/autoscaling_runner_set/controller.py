@@ -88,11 +88,13 @@ class RunnerSetReconciler:
         clock: Clock,
         wrote: Callable[[str | None], None] = lambda _version: None,
         found_old: Callable[[], None] = lambda: None,
+        is_view_proven: Callable[[], bool] = lambda: True,
     ) -> None:
         """`own_writes`: the same that the Controller is given.
 
         `wrote`: hears the version of each write that changed a runner set, which is later than
         all that a predecessor did. `found_old`: that such a write was made on an old version.
+        `is_view_proven`: see `kube/freshness.py`.
         """
         self._client = client
         self._clients = clients
@@ -103,6 +105,7 @@ class RunnerSetReconciler:
         self._clock = clock
         self._wrote = wrote
         self._found_old = found_old
+        self._is_view_proven = is_view_proven
         self._notable = observed.Notable(caches.runners)
         self._known: dict[str, tuple[str, Known]] = {}  # by key: uid, memory
         self._jumps = Jumps(clock)
@@ -171,6 +174,7 @@ class RunnerSetReconciler:
             case snap.DeleteSet(name, uid):
                 return await self._delete(at, EPHEMERAL_RUNNER_SETS, at.namespace, name, uid)
             case snap.CreateListener(body):
+                self._confirm_view(at)
                 await self._confirm_alive(at)
                 home = self._settings.namespace
                 return await self._create(at, AUTOSCALING_LISTENERS, home, body)
@@ -186,6 +190,16 @@ class RunnerSetReconciler:
                 return await self._ask_github(at, action)
 
     # --- GitHub -------------------------------------------------------------------------------
+
+    def _confirm_view(self, at: Snapshot) -> None:
+        """A listener that is not seen yet holds the session all the same, and its name need not
+        stand in the way of another: it follows group and URL.
+
+        Raises:
+            Conflict: it is not known yet whether a predecessor made one.
+        """
+        if not self._is_view_proven():
+            raise Conflict(409, "Conflict", f"the listeners of {at.key} may be of the past")
 
     async def _confirm_alive(self, at: Snapshot) -> None:
         """A scale set at GitHub, or a listener in our own namespace, has no owner there: made on
