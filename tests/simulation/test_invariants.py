@@ -60,6 +60,20 @@ def test_a_runner_whose_container_has_ended_may_go(case: Case) -> None:
     assert case.breaches() == []
 
 
+@pytest.mark.parametrize(
+    ("by", "told"), [("a-person", []), (CONTROLLER, ["no job dies by our hand"])]
+)
+def test_a_secret_may_go_whose_pod_a_person_took_from_under_its_job(
+    case: Case, by: str, told: list[str]
+) -> None:
+    case.write(CONTROLLER, "pods", "r1", None, pod("r1"))
+    case.write(by, "pods", "r1", pod("r1"), going(pod("r1")))
+    case.write(by, "pods", "r1", going(pod("r1")), None)
+    case.busy()  # its node has not heard of it
+    case.write(CONTROLLER, "secrets", "r1", thing("secret", "r1", owner=runner_object("r1")), None)
+    assert case.breaches() == told
+
+
 def test_garbage_collected_under_a_job_because_we_deleted_the_owner_is_a_breach(
     case: Case,
 ) -> None:

@@ -4,6 +4,10 @@
 or by a person is no breach; nor is asking GitHub, which refuses (contract C2 2.13: the refusal
 is final). A deletion that began before the job came counts too: then the registration was left
 open while the runner was being taken away.
+
+A pod that a person deletes without grace is gone at once, though its container runs on until its
+node hears of it. That job dies by the person's hand: a runner without a pod is over (C1 4.4 R3,
+design section 4), and its Secret goes, which no container needs that has started.
 """
 
 from collections.abc import Iterable
@@ -36,13 +40,18 @@ class NoJobDiesByOurHand(Rule):
             return
         name = self._runner_of(write)
         job = self.seen.job_on(name)
-        if job is None or not self.seen.container_runs(pod_name=name, pod_uid=_pod_uid(write)):
+        if job is None or not self._may_finish(name, _pod_uid(write)):
             return
         told = f"job {job.number} ({job.state})"
         if write.begins_deletion and is_ours(self.seen.deleted_by[write.uid]):
             yield f"{self.seen.deleted_by[write.uid]} decided to {write} under {told}"
         elif write.resource == RUNNERS and _drops_finalizers(write):
             yield f"{write.by} let go of {write.name} under {told}"
+
+    def _may_finish(self, name: str, pod_uid: str) -> bool:
+        """A container of it runs, and nobody else has taken its pod away."""
+        runs = self.seen.container_runs
+        return runs(pod_name=name, pod_uid=pod_uid, but_not=self.seen.taken_by_others)
 
     def happened(self, event: dict[str, object]) -> Iterable[str]:
         """A job that starts on a runner which we are deleting; a registration removed by us."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from runnerscale.fake_github.model import Job, JobState
 from runnerscale.fake_github.state import State
-from tests.simulation.invariants.names import SERVER, Json, meta
+from tests.simulation.invariants.names import SERVER, Json, is_ours, meta
 from tests.simulation.writes import Write
 
 ON_A_RUNNER = (JobState.HANDED, JobState.RUNNING)
@@ -93,11 +93,22 @@ class Seen:
         """Whether GitHub ever gave that runner a job."""
         return any(job.runner_name == runner_name for job in self.github.jobs.values())
 
-    def container_runs(self, *, pod_uid: str = "", pod_name: str = "") -> bool:
-        """Whether a container of that pod runs."""
+    def container_runs(
+        self,
+        *,
+        pod_uid: str = "",
+        pod_name: str = "",
+        but_not: Callable[[str], bool] = lambda _uid: False,
+    ) -> bool:
+        """Whether a container of that pod runs. `but_not`: of pods with such an uid."""
         return any(
             process.exit is None
             and (process.spec.pod.uid == pod_uid or not pod_uid)
             and (process.spec.pod.name == pod_name or not pod_name)
+            and not but_not(process.spec.pod.uid)
             for process in self.containers()
         )
+
+    def taken_by_others(self, uid: str) -> bool:
+        """That object is gone, and its deletion was not decided by us."""
+        return uid not in self.uids and uid in self.deleted_by and not is_ours(self.deleted_by[uid])
