@@ -21,6 +21,7 @@ from runnerscale.core.randomness import Random
 from runnerscale.kube.builtin import PODS, SERVICE_ACCOUNTS
 from runnerscale.kube.calls import TIMEOUT_S, Calls
 from runnerscale.kube.credentials import Anonymous, Credentials
+from runnerscale.kube.delete_call import delete_options, kind_of
 from runnerscale.kube.errors import BadAnswer, BadRequest, Gone, NotFound
 from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.objects import KubeObject
@@ -311,7 +312,7 @@ class KubeClient:
         timeout_s: float | None = None,
     ) -> T | None:
         """See `Client`. A uid or version that no longer holds is `Conflict`."""
-        options = _delete_options(uid, resource_version, grace_period_s, propagation)
+        options = delete_options(uid, resource_version, grace_period_s, propagation)
         try:
             answer = await self._calls.call(
                 "DELETE",
@@ -321,7 +322,7 @@ class KubeClient:
             )
         except NotFound:
             return None
-        if _kind_of(answer) == "Status":  # gone at once: the server says so instead of showing it
+        if kind_of(answer) == "Status":  # gone at once: the server says so instead of showing it
             return None
         return self._decoder(resource).object(answer)
 
@@ -453,10 +454,6 @@ def _one(resource: Resource[Any], namespace: str, name: str, subresource: str = 
     return resource.path(namespace, name, subresource)
 
 
-class _KindOnly(msgspec.Struct):
-    kind: str | None = None
-
-
 class _TokenStatus(msgspec.Struct):
     token: str
 
@@ -465,15 +462,7 @@ class _TokenAnswer(msgspec.Struct):
     status: _TokenStatus
 
 
-_kind_only = msgspec.json.Decoder(_KindOnly)
 _token_answer = msgspec.json.Decoder(_TokenAnswer)
-
-
-def _kind_of(body: bytes) -> str:
-    try:
-        return _kind_only.decode(body).kind or ""
-    except UNREADABLE as error:
-        raise BadAnswer(f"the answer to a delete is not an object: {error}") from error
 
 
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
@@ -487,22 +476,3 @@ def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
 
 def _dry(dry_run: bool) -> dict[str, str]:
     return {"dryRun": "All"} if dry_run else {}
-
-
-def _delete_options(
-    uid: str | None,
-    resource_version: str | None,
-    grace_period_s: int | None,
-    propagation: str | None,
-) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    if uid is not None or resource_version is not None:
-        wanted = {"uid": uid, "resourceVersion": resource_version}
-        options["preconditions"] = {name: v for name, v in wanted.items() if v is not None}
-    if grace_period_s is not None:
-        options["gracePeriodSeconds"] = grace_period_s
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    if options:
-        options |= {"apiVersion": "v1", "kind": "DeleteOptions"}
-    return options
