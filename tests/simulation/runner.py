@@ -14,7 +14,7 @@ from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
 from runnerscale.fake_github import runner_sessions
 from runnerscale.fake_github.hub import Hub
-from runnerscale.fake_github.model import Job, Runner
+from runnerscale.fake_github.model import Job, JobState, Runner
 from runnerscale.fake_github.refusals import Refused
 from runnerscale.fake_github.state import runner_topic
 from runnerscale.node.processes import ProcessSpec
@@ -92,13 +92,24 @@ class RunnerProgram:
             return 1
         return 1 if self.crash_at_work else await self._work(runner, job)
 
+    def _nobody_is_told(self, job: Job) -> bool:
+        """GitHub has ended the job, and nobody hears the messages of its scale set any more.
+
+        Then it is the runner that finds out, as real ones do when they renew their job; the
+        controller asks about a busy runner once an hour only (`deadlines.py`).
+        """
+        if job.state is not JobState.COMPLETED:
+            return False
+        scale_set = self._hub.state.scale_sets.get(job.scale_set_id)
+        return scale_set is None or scale_set.session is None
+
     async def _work(self, runner: Runner, job: Job) -> int:
         hub = self._hub
         ends_s = self._clock.monotonic_s() + float(dict(job.request.env)[SECONDS])
         result = "succeeded"
         try:
             while (left_s := ends_s - self._clock.monotonic_s()) > 1e-6:
-                if math.isinf(left_s) and self.released:
+                if math.isinf(left_s) and (self.released or self._nobody_is_told(job)):
                     break
                 await self._clock.sleep(min(left_s, REPORT_S))
                 cancel = hub.run(

@@ -1,5 +1,6 @@
 """What is drawn, what can strike, and that it is undone: the faults themselves."""
 
+import asyncio
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -115,5 +116,47 @@ def test_who_deletes_a_runner_with_a_job_without_end_ends_the_job(tmp_path: Path
         jobs = world.github.state.jobs.values()
         assert any(is_lasting(job) for job in jobs)
         assert not any(is_lasting(job) and not job.cancel_asked for job in jobs)
+
+    SimulationLoop(seeded(1)).run(story())
+
+
+@pytest.mark.parametrize(
+    ("refusal", "act"),
+    [
+        ("webhook-denies-runner-writes", "runner-held"),  # seed 31071
+        ("webhook-denies-secrets", "secret-changed"),  # seed 1741
+        ("quota-of-secrets", "secret-changed"),
+    ],
+)
+def test_what_refuses_our_writes_does_not_end_what_people_do(
+    refusal: str, act: str, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        world = World(1, tmp_path)
+        await world.start()
+        drive._prepare(world, Scenario(1, (PlannedSet("set-0", 1, 3),), ()))
+        await world.clock.sleep(20)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(FAULTS[refusal](world, PlannedFault(0.0, refusal, 60.0, 0.3)))
+            struck = group.create_task(FAULTS[act](world, PlannedFault(0.0, act, 5.0, 0.3)))
+        assert struck.result() is not refusal.startswith("quota")
+
+    SimulationLoop(seeded(1)).run(story())
+
+
+def test_a_runner_ends_whose_job_is_over_and_nobody_can_be_told(tmp_path: Path) -> None:
+    """Else it keeps its place until the controller asks, an hour later (seed 31050)."""
+
+    async def story() -> None:
+        world = World(1, tmp_path)
+        await world.start()
+        drive._prepare(world, Scenario(1, (PlannedSet("set-0", 0, 1),), ()))
+        queue_job(world, "set-0", LASTING_S)
+        await world.clock.sleep(20)
+        for kind in ("github-scale-set-deleted", "github-job-completed-early"):
+            assert len(world.machine.running("runner")) == 1
+            assert await FAULTS[kind](world, PlannedFault(0.0, kind, 5.0, 0.3))
+        await world.clock.sleep(20)
+        assert not world.machine.running("runner")
 
     SimulationLoop(seeded(1)).run(story())

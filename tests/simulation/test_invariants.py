@@ -98,6 +98,16 @@ def test_a_job_given_to_a_runner_that_we_are_deleting_is_a_breach(case: Case) ->
     assert case.breaches() == ["no job dies by our hand"]
 
 
+def test_a_job_that_is_canceled_is_not_given_once_more(case: Case) -> None:
+    # Seed 31069: its pod was drained, its runner deleted with its set, GitHub held on to the job.
+    _, job = case.busy()
+    assert case.breaches() == []
+    case.containers[0].exit = object()
+    case.write(CONTROLLER, RUNNERS, "r1", runner_object("r1"), going(runner_object("r1")))
+    jobs.cancel(case.github, case.at_s, job)
+    assert case.breaches() == []
+
+
 def test_a_registration_removed_under_a_job_is_a_breach(case: Case) -> None:
     runner, _ = case.busy()
     runners.forget(case.github, case.at_s, runner, "removed")

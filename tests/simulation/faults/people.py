@@ -2,6 +2,7 @@
 
 import base64
 
+from runnerscale.apiserver.failures import ApiFailure
 from runnerscale.apiserver.record import Json
 from runnerscale.app.manifests import Manifest
 from runnerscale.app.versions import COMPATIBLE_VERSION
@@ -121,7 +122,10 @@ async def secret_changed(world: World, fault: PlannedFault) -> bool:
     name = f"github-{world.clock.monotonic_s():.0f}"
     if not world.has("secrets", namespace, name):
         data = next(o["data"] for o in world.objects("secrets") if o["metadata"]["name"] == present)
-        world.put(Manifest(SECRETS, namespace, {"metadata": {"name": name}, "data": data}))
+        try:
+            world.put(Manifest(SECRETS, namespace, {"metadata": {"name": name}, "data": data}))
+        except ApiFailure:
+            return False  # there is a quota: he leaves it as it is
     world.edit_spec(scale_set, githubConfigSecret=name)
     return True
 

@@ -22,6 +22,7 @@ from tests.simulation.invariants.names import (
     owner,
 )
 from tests.simulation.invariants.rule import Rule
+from tests.simulation.invariants.seen import Seen
 from tests.simulation.writes import Write
 
 KINDS = ("pods", RUNNERS, "secrets")
@@ -31,6 +32,10 @@ class NoJobDiesByOurHand(Rule):
     """Neither the pod under a job goes, nor its runner object, Secret or finalizers."""
 
     sentence = "no job dies by our hand"
+
+    def __init__(self, seen: Seen) -> None:
+        super().__init__(seen)
+        self._started: set[tuple[object, str]] = set()  # jobs, and on which runner
 
     def hear(self, write: Write) -> Iterable[str]:
         """A deletion that begins, finalizers that are dropped, a runner that is given up."""
@@ -56,7 +61,10 @@ class NoJobDiesByOurHand(Rule):
     def happened(self, event: dict[str, object]) -> Iterable[str]:
         """A job that starts on a runner which we are deleting; a registration removed by us."""
         if event["kind"] == "job" and event["state"] == JobState.RUNNING:
-            yield from self._starts_on_its_way_out(str(event["runner"]), event["number"])
+            start = event["number"], str(event["runner"])
+            if start not in self._started:  # else it is told again: somebody cancels it
+                self._started.add(start)
+                yield from self._starts_on_its_way_out(start[1], start[0])
         if event["kind"] == "runner" and event.get("why") == "removed":
             job = self.seen.job_on(str(event["runner"]))
             if job is not None and self.seen.container_runs(pod_name=str(event["runner"])):
