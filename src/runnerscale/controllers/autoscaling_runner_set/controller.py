@@ -121,7 +121,7 @@ class RunnerSetReconciler:
         uid, known = self._known.get(key, ("", Known()))
         known = known if uid == found.metadata.uid else Known()
         known = self._noticed(key, found, known)
-        return observed.observe(
+        seen = observed.observe(
             self._caches,
             self._notable,
             found,
@@ -129,6 +129,9 @@ class RunnerSetReconciler:
             known=known,
             now_s=self._clock.now_s(),
         )
+        if seen.is_moving or seen.annotation(keys.LEFT_BEHIND):
+            return replace(seen, is_view_proven=self._is_view_proven())
+        return seen
 
     def _noticed(self, key: str, found: AutoscalingRunnerSet, known: Known) -> Known:
         name = (found.metadata.annotations or {}).get(keys.CONTROLLER, "")

@@ -97,7 +97,7 @@ def stage(seen: Snapshot) -> Stage[Action]:
         refusal = seen.github.left_troubles.get(item.spot)
         if refusal is None:
             kept.append(item)
-            if _is_in_use(seen, item):
+            if _is_in_use(seen, item) or not seen.is_view_proven:
                 continue
             if seen.now_s >= seen.known.left_retry_s:
                 place = item.place(seen.namespace)

@@ -44,6 +44,9 @@ def stage(seen: Snapshot) -> Stage[Action]:
         return Stage()
     if not seen.is_leaving:
         return _try_out(seen, place)
+    if not seen.is_view_proven:
+        # Struck out on an old view, the place would be forgotten with all that is not seen of it.
+        return Stage(troubles=(_moving(seen, "what is there is looked at"),))
     since_s = recorded_s(seen.annotation(keys.MOVING_SINCE)) or seen.now_s
     left_s = since_s + PATIENCE_S - seen.now_s
     listening = any(

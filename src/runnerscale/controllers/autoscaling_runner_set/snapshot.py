@@ -129,6 +129,9 @@ class Snapshot:
     refused: tuple[Trouble, ...] = ()  # by the API server, in this pass
     told: tuple[Trouble, ...] = ()  # what this pass has let go, and nobody remembers after it
     unprotected: frozenset[str] = frozenset()  # annotation keys done in this pass
+    # Asked for only while the set moves or has left something: that nothing is there is no illusion
+    # of a cache that shows the past (`kube/freshness.py`).
+    is_view_proven: bool = True
     # What `once` has worked out from the rest; a changed snapshot begins anew.
     worked_out: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
