@@ -8,6 +8,7 @@ for deadlines and waits inside this process.
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar, cast
@@ -157,6 +158,34 @@ class Jumps:
             return 0.0
         self._offset_s += by_s
         return by_s
+
+
+class FollowingClock:
+    """Tells of a jump before it tells a time: what is remembered with it is right from the start.
+
+    Else what is noted between a jump and the next look for jumps would be moved once too often.
+    """
+
+    def __init__(self, clock: Clock, *, jumped: Callable[[float], None]) -> None:
+        """`jumped`: moves all that is remembered by so many seconds."""
+        self._clock = clock
+        self._jumps = Jumps(clock)
+        self._jumped = jumped
+
+    def now_s(self) -> float:
+        """Wall time, seconds since the epoch."""
+        by_s = self._jumps.by_s()
+        if by_s:
+            self._jumped(by_s)
+        return self._clock.now_s()
+
+    def monotonic_s(self) -> float:
+        """Seconds since an arbitrary point, never going back."""
+        return self._clock.monotonic_s()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._clock.sleep(seconds)
 
 
 T = TypeVar("T")

@@ -5,6 +5,7 @@ import pytest
 from runnerscale.api import labels as keys
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.controllers.ephemeral_runner_set.finished import HELD_MAX_S
 from runnerscale.kube.errors import ServerFault
 from runnerscale.scaleset.errors import JobStillRunning, Unavailable
 from tests.plan.ephemeral_runner_set.world import IMAGE_2, KEY, NS, SET, World
@@ -534,3 +535,20 @@ async def test_an_api_server_in_trouble_is_an_ending_with_backoff() -> None:
     this.api.fault = lambda *_: None
     await this.settle()
     assert len(this.names) == 1
+
+
+async def test_a_runner_that_ends_just_after_the_clock_was_set_is_replaced_in_time() -> (
+    None
+):
+    # Its end was noted in the new time and then moved along with what was noted in the old one:
+    # its place was held for as long as the clock was set ahead (simulation, seed 31424).
+    this = World()
+    this.make(replicas=2, patch_id=1)
+    await this.settle()
+    this.register()
+    await this.settle()
+    this.clock._start_s += 4000.0
+    gone = this.names[0]
+    this.api.drop(EPHEMERAL_RUNNERS, NS, gone)
+    await this.later(HELD_MAX_S + 1.0)
+    assert len(this.names) == 2 and gone not in this.names

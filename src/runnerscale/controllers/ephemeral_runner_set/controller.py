@@ -40,7 +40,7 @@ from runnerscale.controllers.ephemeral_runner_set.wanted import shrink_to
 from runnerscale.controllers.metrics import ControllerMetrics, Served
 from runnerscale.controllers.places import place_labels
 from runnerscale.controllers.reporting import Reporter
-from runnerscale.core.clock import Clock, Jumps
+from runnerscale.core.clock import Clock, FollowingClock
 from runnerscale.core.randomness import Random
 from runnerscale.core.whole_number import whole_number
 from runnerscale.credentials.place import Clients
@@ -108,17 +108,16 @@ class EphemeralRunnerSetReconciler:
         self._runners = runners
         self._reporter = reporter
         self._metrics = metrics
-        self._clock = clock
         self._min_runners = min_runners
         self._max_runners = max_runners
         self._memory = Memory()
-        self._jumps = Jumps(clock)
+        self._clock = FollowingClock(clock, jumped=self._memory.clock_jumped)
         self._served: dict[str, Served] = {}
         self._fingerprints: dict[str, tuple[EphemeralRunnerSpec, str]] = {}
         self._rosters: dict[str, Roster] = {}
         self._enqueue: Enqueue = _nobody
         self._enqueue_after: EnqueueAfter = _nobody
-        self.removals = Removals(clients, clock=clock, answered=self._wake)
+        self.removals = Removals(clients, clock=self._clock, answered=self._wake)
         self._hands = Hands(
             client=client,
             clients=clients,
@@ -127,7 +126,7 @@ class EphemeralRunnerSetReconciler:
             memory=self._memory,
             removals=self.removals,
             own_writes=own_writes,
-            clock=clock,
+            clock=self._clock,
             random=random,
             build_version=build_version,
             is_view_proven=is_view_proven,
@@ -140,9 +139,6 @@ class EphemeralRunnerSetReconciler:
         item = self._sets.store.get(key)
         if item is None:
             return None
-        by_s = self._jumps.by_s()
-        if by_s:
-            self._memory.clock_jumped(by_s)
         now_s = self._clock.now_s()
         reference = _reference(item)
         remembered = self._memory.of(key, reference.uid)
