@@ -537,9 +537,7 @@ async def test_an_api_server_in_trouble_is_an_ending_with_backoff() -> None:
     assert len(this.names) == 1
 
 
-async def test_a_runner_that_ends_just_after_the_clock_was_set_is_replaced_in_time() -> (
-    None
-):
+async def test_a_runner_that_ends_just_after_the_clock_was_set_is_replaced_in_time() -> None:
     # Its end was noted in the new time and then moved along with what was noted in the old one:
     # its place was held for as long as the clock was set ahead (simulation, seed 31424).
     this = World()
