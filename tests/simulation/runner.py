@@ -24,6 +24,7 @@ SECONDS = "SIMULATED_SECONDS"  # how long a job takes, in its environment
 CONFIG_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
 POLL_S = 20.0
 REPORT_S = 15.0
+FINDS_OUT_AFTER_S = 200.0
 BOOT_MAX_S = 2.0
 VERSION_REFUSED = 7  # the exit code of a runner whose version GitHub does not take any more
 
@@ -92,16 +93,15 @@ class RunnerProgram:
             return 1
         return 1 if self.crash_at_work else await self._work(runner, job)
 
-    def _nobody_is_told(self, job: Job) -> bool:
-        """GitHub has ended the job, and nobody hears the messages of its scale set any more.
+    def _finds_out(self, job: Job) -> bool:
+        """GitHub has ended the job, and nobody has ended the runner.
 
-        Then it is the runner that finds out, as real ones do when they renew their job; the
+        Real ones find out when they renew their job. Who is told of the end gives the runner two
+        minutes; but the message may be unreadable, or the queue gone with its scale set, and the
         controller asks about a busy runner once an hour only (`deadlines.py`).
         """
-        if job.state is not JobState.COMPLETED:
-            return False
-        scale_set = self._hub.state.scale_sets.get(job.scale_set_id)
-        return scale_set is None or scale_set.session is None
+        since_s = self._hub.now_s() - job.finished_s
+        return job.state is JobState.COMPLETED and since_s >= FINDS_OUT_AFTER_S
 
     async def _work(self, runner: Runner, job: Job) -> int:
         hub = self._hub
@@ -109,7 +109,7 @@ class RunnerProgram:
         result = "succeeded"
         try:
             while (left_s := ends_s - self._clock.monotonic_s()) > 1e-6:
-                if math.isinf(left_s) and (self.released or self._nobody_is_told(job)):
+                if math.isinf(left_s) and (self.released or self._finds_out(job)):
                     break
                 await self._clock.sleep(min(left_s, REPORT_S))
                 cancel = hub.run(

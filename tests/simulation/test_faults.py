@@ -14,6 +14,7 @@ from tests.simulation.clocks import SkewedClock
 from tests.simulation.faults import FAULTS, KINDS
 from tests.simulation.leadership import AWAKENING_S, CONTROLLER_USER, LEASE, LEASES, Leadership
 from tests.simulation.loop import SimulationLoop
+from tests.simulation.runner import FINDS_OUT_AFTER_S
 from tests.simulation.scenario import (
     HOUR_KINDS,
     LASTING_S,
@@ -145,7 +146,7 @@ def test_what_refuses_our_writes_does_not_end_what_people_do(
 
 
 def test_a_runner_ends_whose_job_is_over_and_nobody_can_be_told(tmp_path: Path) -> None:
-    """Else it keeps its place until the controller asks, an hour later (seed 31050)."""
+    """Else it keeps its place until the controller asks, an hour later (seeds 31050, 31446)."""
 
     async def story() -> None:
         world = World(1, tmp_path)
@@ -156,7 +157,7 @@ def test_a_runner_ends_whose_job_is_over_and_nobody_can_be_told(tmp_path: Path) 
         for kind in ("github-scale-set-deleted", "github-job-completed-early"):
             assert len(world.machine.running("runner")) == 1
             assert await FAULTS[kind](world, PlannedFault(0.0, kind, 5.0, 0.3))
-        await world.clock.sleep(20)
+        await world.clock.sleep(FINDS_OUT_AFTER_S + 20)
         assert not world.machine.running("runner")
 
     SimulationLoop(seeded(1)).run(story())
