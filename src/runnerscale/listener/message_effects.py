@@ -165,6 +165,10 @@ class MessageEffects:
 
     async def _store(self, started: list[JobEvent], deadline: Deadline) -> None:
         async def store(events: list[JobEvent]) -> None:
+            if self._repairs.has(events[0].runner_name):
+                for event in events:
+                    self._repairs.add(event)
+                return
             for event, outcome in await store_in_order(self._started, events, deadline):
                 if not outcome.settled:
                     self._repairs.add(event)

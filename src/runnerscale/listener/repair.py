@@ -3,12 +3,15 @@
 A runner whose status cannot be patched (its object is refused writes, the API server is down
 for a while) must not hold up the messages of all others. It is reported, its message is
 acknowledged, and the event comes here: bounded in number and age, tried with growing pauses,
-forgotten when it is stored or proven moot. In memory only: a listener that dies now leaves
-a runner that GitHub protects (it refuses to forget a busy one). The first try, and the rules,
-are `job_started.py`.
+forgotten when it is stored or proven moot. Whatever else is said of that runner meanwhile comes
+here too: two loops for one runner would ask twice, and overtake each other. In memory only: a
+listener that dies now leaves a runner that GitHub protects (it refuses to forget a busy one).
+The first try, and the rules, are `job_started.py`.
 """
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -16,7 +19,7 @@ import structlog
 from runnerscale.api.reasons import Reason
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.bounded import run_bounded
-from runnerscale.core.clock import Clock
+from runnerscale.core.clock import WAIT_MIN_S, Clock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random
 from runnerscale.listener.job_started import JobStartedWriter, store_in_order
@@ -58,14 +61,28 @@ class Repairs:
         self._metrics = metrics
         self._happened = happened
         self._waiting: dict[str, _Waiting] = {}
+        self._due_s = float("inf")  # of the next round, on the monotonic clock
+        self._added = asyncio.Event()
 
     @property
     def waiting(self) -> int:
         """How many events are waiting."""
         return sum(len(entry.events) for entry in self._waiting.values())
 
+    def has(self, runner: str) -> bool:
+        """Whether something about this runner waits here: what follows must come here too."""
+        return runner in self._waiting
+
     def add(self, event: JobEvent) -> None:
-        """Take an event over. Told once, here; the tries that follow are quiet."""
+        """Take an event over. Told once, here; the tries that follow are quiet.
+
+        Soon tried, also if it was here before: who says it again may have been answered.
+        """
+        self._due_s = min(self._due_s, self._clock.monotonic_s() + self._pause_s(0))
+        self._added.set()
+        entry = self._waiting.get(event.runner_name)
+        if entry is not None and event in entry.events:
+            return
         log.warning(
             "a started job could not be stored; it is tried again in the background",
             reason=str(Reason.JOB_STARTED_NOT_STORED),
@@ -73,13 +90,11 @@ class Repairs:
         )
         self._tell(event.runner_name)
         self._metrics.count("runnerscale_listener_unstored_job_events_total")
-        entry = self._waiting.get(event.runner_name)
         if entry is None:
             if len(self._waiting) >= RUNNERS_MAX:
                 self._give_up(next(iter(self._waiting)), "too many wait")
             entry = self._waiting[event.runner_name] = _Waiting(self._clock.monotonic_s())
-        if event not in entry.events:
-            entry.events.append(event)
+        entry.events.append(event)
         del entry.events[:-EVENTS_PER_RUNNER_MAX]
         self._metrics.record_unstored(self.waiting)
 
@@ -87,11 +102,22 @@ class Repairs:
         """Work until cancelled."""
         quiet_rounds = 0
         while True:
-            await self._clock.sleep(ROUND_BACKOFF.delay_s(quiet_rounds, self._random))
-            if not self._waiting:
-                quiet_rounds = 0
-                continue
+            await self._until_due()
+            self._due_s = float("inf")
             quiet_rounds = 0 if await self.round() else quiet_rounds + 1
+            if self._waiting:
+                next_s = self._clock.monotonic_s() + self._pause_s(quiet_rounds)
+                self._due_s = min(self._due_s, next_s)
+
+    async def _until_due(self) -> None:
+        while (left_s := self._due_s - self._clock.monotonic_s()) >= WAIT_MIN_S:
+            self._added.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s if self._waiting else None):
+                    await self._added.wait()
+
+    def _pause_s(self, quiet_rounds: int) -> float:
+        return ROUND_BACKOFF.delay_s(quiet_rounds, self._random)
 
     async def round(self) -> bool:
         """Try everything once; whether anything was stored."""

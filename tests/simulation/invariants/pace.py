@@ -29,9 +29,8 @@ BOUNDS = {
     "writes of a set": 80,
     "runners made for a set": 40,
     "Events about an object": 20,
-    # One a second where every answer is a 503, tries within tries; twice that where a message that
-    # cannot be acknowledged comes again while its job is stored in the background.
-    "requests about an object": 120,
+    # One a second where every answer is a 503, tries within tries.
+    "requests about an object": 90,
     "calls at GitHub": 60,
     "log lines": 400,
     "passes on a key": 100,

@@ -190,6 +190,38 @@ def test_a_runner_that_cannot_be_patched_does_not_hold_the_queue(run_virtual: Ru
     run_virtual(scene())
 
 
+def test_a_message_that_comes_again_asks_no_second_time_about_a_runner_that_is_being_repaired(
+    run_virtual: Run,
+) -> None:
+    # Seed 1159: the queue and the repair both asked about it, twice as often as allowed.
+    async def scene() -> None:
+        lost = [errors.SessionLost("the service forgot it")]
+        again = session(message(1, 1, STARTED))
+        this = world(session(message(1, 1, STARTED), *lost), again)
+        this.runner("runner-1")
+        stuck = True
+        tried_s: list[float] = []
+
+        def before(verb: str, path: str) -> None:
+            if stuck and verb == "patch" and "runner-1/status" in path:
+                tried_s.append(asyncio.get_running_loop().time())
+                raise kube_errors.ServerFault(500, "", "webhook down")
+
+        this.api.before = before
+        async with running(this):
+            await until(lambda: again.did("acknowledge") == [1])
+            came_s = asyncio.get_running_loop().time()
+            # Handed on at once: it does not wait another 30 s for what is being waited for.
+            assert came_s < 45
+            assert len([at for at in tried_s if at > came_s - 1]) <= 1
+            assert value(this.metrics, "runnerscale_listener_unstored_job_events_total") == 1
+            stuck = False
+            # Said again, and tried soon: 5 s at most, whatever the pause had grown to.
+            await until(lambda: this.status("runner-1")["phase"] == "Running", within_s=6)
+
+    run_virtual(scene())
+
+
 def test_growing_is_told_while_the_status_of_runners_is_still_being_stored(
     run_virtual: Run,
 ) -> None:
