@@ -139,45 +139,30 @@ def _with_microseconds(text: str) -> str:
     return f"{head}.{tail[:digits][:6]:0<6}{tail[digits:]}"
 
 
-class Jumps:
-    """By how much the wall clock has jumped, as a time server or a person sets it.
+class FollowingClock:
+    """Tells of a jump of the wall clock, as a time server or a person sets it, before it tells a
+    time: what is remembered with it is right from the start.
 
     What a process remembers with wall times is moved along (`shifted`): a wait of a minute must
-    not become one of an hour, because the clock was an hour ahead when it began.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        """What is remembered from now on is moved along with `clock`."""
-        self._clock = clock
-        self._offset_s = clock.now_s() - clock.monotonic_s()
-
-    def by_s(self) -> float:
-        """Seconds since this was last asked; 0 where it only drifts a little."""
-        by_s = self._clock.now_s() - self._clock.monotonic_s() - self._offset_s
-        if abs(by_s) < JUMP_MIN_S:
-            return 0.0
-        self._offset_s += by_s
-        return by_s
-
-
-class FollowingClock:
-    """Tells of a jump before it tells a time: what is remembered with it is right from the start.
-
-    Else what is noted between a jump and the next look for jumps would be moved once too often.
+    not become one of an hour, because the clock was an hour ahead when it began. All that is
+    remembered must be noted with this clock: what is noted with another between a jump and the
+    next look for jumps would be moved once too often.
     """
 
     def __init__(self, clock: Clock, *, jumped: Callable[[float], None]) -> None:
         """`jumped`: moves all that is remembered by so many seconds."""
         self._clock = clock
-        self._jumps = Jumps(clock)
+        self._offset_s = clock.now_s() - clock.monotonic_s()
         self._jumped = jumped
 
     def now_s(self) -> float:
-        """Wall time, seconds since the epoch."""
-        by_s = self._jumps.by_s()
-        if by_s:
+        """Wall time, seconds since the epoch; where it drifts only a little, nothing is told."""
+        now_s = self._clock.now_s()
+        by_s = now_s - self._clock.monotonic_s() - self._offset_s
+        if abs(by_s) >= JUMP_MIN_S:
+            self._offset_s += by_s
             self._jumped(by_s)
-        return self._clock.now_s()
+        return now_s
 
     def monotonic_s(self) -> float:
         """Seconds since an arbitrary point, never going back."""

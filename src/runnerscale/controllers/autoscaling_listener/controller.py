@@ -34,12 +34,12 @@ from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.troubles import github_trouble, kube_trouble
 from runnerscale.core.clock import Clock
 from runnerscale.credentials.place import Clients, PlaceTrouble
+from runnerscale.kube.alive import confirm_alive
 from runnerscale.kube.builtin import SECRETS, Pod, Role, RoleBinding, ServiceAccount
 from runnerscale.kube.client import Client
 from runnerscale.kube.errors import (
     AlreadyExists,
     BadRequest,
-    Conflict,
     Forbidden,
     Invalid,
     NotFound,
@@ -276,23 +276,10 @@ class ListenerReconciler:
     async def _create_once(self, at: Snapshot, child: Child, body: Mapping[str, Any]) -> KubeObject:
         namespace = at.child_namespace(child)
         if child in UNOWNED:
-            await self._confirm_alive(at)
+            where = (AUTOSCALING_LISTENERS, at.namespace, at.name)
+            await confirm_alive(self._client, *where, uid=at.listener.metadata.uid)
         item: KubeObject = await self._client.create(child.resource, namespace, body)
         return item
-
-    async def _confirm_alive(self, at: Snapshot) -> None:
-        """What lies in another namespace has no owner there: made on an old view, for a listener
-        that is gone by now, it would stay for good.
-
-        Raises:
-            Conflict: it is going or gone, or another of that name.
-        """
-        try:
-            item = await self._client.get(AUTOSCALING_LISTENERS, at.namespace, at.name)
-        except NotFound:
-            item = None
-        if item is None or item.metadata.uid != at.listener.metadata.uid or is_deleting(item):
-            raise Conflict(409, "Conflict", f"AutoscalingListener {at.key} is going or gone")
 
     async def _patch(self, at: Snapshot, child: Child, body: Mapping[str, Any]) -> Answer:
         namespace, name = at.child_namespace(child), at.child_name(child)

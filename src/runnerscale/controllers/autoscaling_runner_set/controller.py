@@ -33,8 +33,9 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
 from runnerscale.controllers.autoscaling_runner_set.status import COUNT_EVERY_S
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.troubles import github_trouble, kube_trouble
-from runnerscale.core.clock import Clock, Jumps, shifted
+from runnerscale.core.clock import Clock, FollowingClock, shifted
 from runnerscale.credentials.place import Clients, GitHubPlace, PlaceTrouble
+from runnerscale.kube.alive import confirm_alive
 from runnerscale.kube.builtin import SECRETS
 from runnerscale.kube.client import Client
 from runnerscale.kube.errors import (
@@ -46,7 +47,7 @@ from runnerscale.kube.errors import (
     NotFound,
 )
 from runnerscale.kube.informer import Informer
-from runnerscale.kube.objects import KubeObject, controller_of, is_deleting, key_of
+from runnerscale.kube.objects import KubeObject, controller_of, key_of
 from runnerscale.kube.own_writes import OwnWrites
 from runnerscale.kube.patching import at_version, drop_finalizers
 from runnerscale.kube.reconcile import Plan
@@ -102,40 +103,40 @@ class RunnerSetReconciler:
         self._settings = settings
         self._reporter = reporter
         self._own_writes = own_writes
-        self._clock = clock
+        self._clock = FollowingClock(clock, jumped=self._clock_jumped)
         self._wrote = wrote
         self._found_old = found_old
         self._is_view_proven = is_view_proven
         self._notable = observed.Notable(caches.runners)
         self._known: dict[str, tuple[str, Known]] = {}  # by key: uid, memory
-        self._jumps = Jumps(clock)
 
     def observe(self, key: str) -> Snapshot | None:
         """From the caches; None: there is no such runner set."""
         found = self._caches.runner_sets.store.get(key)
         if found is None:
             return None
-        by_s = self._jumps.by_s()
-        if by_s:
-            self._known = shifted(self._known, by_s)
+        now_s = self._clock.now_s()
         uid, known = self._known.get(key, ("", Known()))
         known = known if uid == found.metadata.uid else Known()
-        known = self._noticed(key, found, known)
+        known = self._noticed(key, found, known, now_s)
         seen = observed.observe(
             self._caches,
             self._notable,
             found,
             settings=self._settings,
             known=known,
-            now_s=self._clock.now_s(),
+            now_s=now_s,
         )
         if seen.is_moving or seen.annotation(keys.LEFT_BEHIND):
             return replace(seen, is_view_proven=self._is_view_proven())
         return seen
 
-    def _noticed(self, key: str, found: AutoscalingRunnerSet, known: Known) -> Known:
+    def _clock_jumped(self, by_s: float) -> None:
+        self._known = shifted(self._known, by_s)
+
+    def _noticed(self, key: str, found: AutoscalingRunnerSet, known: Known, now_s: float) -> Known:
         name = (found.metadata.annotations or {}).get(keys.CONTROLLER, "")
-        identity, now_s = self._settings.identity, self._clock.now_s()
+        identity = self._settings.identity
         stamp = competing.noticed(known.stamp, name, identity=identity, now_s=now_s)
         if stamp is not known.stamp:
             known = replace(known, stamp=stamp)
@@ -205,18 +206,9 @@ class RunnerSetReconciler:
             raise Conflict(409, "Conflict", f"the listeners of {at.key} may be of the past")
 
     async def _confirm_alive(self, at: Snapshot) -> None:
-        """A scale set at GitHub, or a listener in our own namespace, has no owner there: made on
-        an old view, for a runner set that is gone by now, it would stay for good.
-
-        Raises:
-            Conflict: it is going or gone, or another of that name.
-        """
-        try:
-            item = await self._client.get(AUTOSCALING_RUNNER_SETS, at.namespace, at.name)
-        except NotFound:
-            item = None
-        if item is None or item.metadata.uid != at.meta.uid or is_deleting(item):
-            raise Conflict(409, "Conflict", f"AutoscalingRunnerSet {at.key} is going or gone")
+        """Before a scale set at GitHub, or a listener in our own namespace: see `kube/alive.py`."""
+        where = (AUTOSCALING_RUNNER_SETS, at.namespace, at.name)
+        await confirm_alive(self._client, *where, uid=at.meta.uid)
 
     async def _ask_github(self, at: Snapshot, action: snap.Call | snap.DeleteScaleSet) -> Answer:
         if isinstance(action, snap.CreateScaleSet):

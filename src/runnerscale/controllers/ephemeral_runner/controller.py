@@ -21,7 +21,7 @@ from runnerscale.controllers.ephemeral_runner.pod_view import pod_view
 from runnerscale.controllers.ephemeral_runner.snapshot import Hand, PodPast, Snapshot
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.unreadable import unreadable
-from runnerscale.core.clock import Clock, Jumps
+from runnerscale.core.clock import Clock, FollowingClock
 from runnerscale.credentials.place import Clients
 from runnerscale.kube.builtin import Pod
 from runnerscale.kube.client import Client
@@ -61,9 +61,8 @@ class EphemeralRunnerReconciler:
         self._pods = pods
         self._runner_sets = runner_sets
         self._reporter = reporter
-        self._clock = clock
+        self._clock = FollowingClock(clock, jumped=self._clock_jumped)
         self._memory = Memory()
-        self._jumps = Jumps(clock)
         self._watching_since_s: float | None = None  # a standby process watches but does not act
         self._hands = Hands(
             client=client,
@@ -72,7 +71,7 @@ class EphemeralRunnerReconciler:
             pods=pods,
             memory=self._memory,
             own_writes=own_writes,
-            clock=clock,
+            clock=self._clock,
             build_version=build_version,
             excluded_labels=tuple(excluded_labels),
         )
@@ -87,12 +86,10 @@ class EphemeralRunnerReconciler:
             self._watching_since_s = self._clock.now_s()
         return self._watching_since_s
 
-    def _follow_clock(self) -> None:
-        by_s = self._jumps.by_s()
-        if by_s:
-            self._memory.clock_jumped(by_s)
-            if self._watching_since_s is not None:
-                self._watching_since_s += by_s
+    def _clock_jumped(self, by_s: float) -> None:
+        self._memory.clock_jumped(by_s)
+        if self._watching_since_s is not None:
+            self._watching_since_s += by_s
 
     def observe(self, key: str) -> Snapshot | None:
         """From the caches, and what this process remembers."""
@@ -100,7 +97,6 @@ class EphemeralRunnerReconciler:
         if item is None or key in self._runners.poisoned:
             return None  # what can no longer be read is kept out, though its last state is known
         uid = item.metadata.uid or ""
-        self._follow_clock()
         now_s = self._clock.now_s()
         hand = self._memory.of(uid)
         if hand.let_go:
