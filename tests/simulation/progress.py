@@ -17,12 +17,16 @@ from tests.simulation.workers import Chunk
 Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "soak"
-CODE = ("src", "tests/simulation", "tests/unit/node")  # what a history is made of
+CODE = ("src", "tests/simulation", "tests/unit/node", "requirements.lock")  # of a history
 
 
 def state_of_the_code() -> str:
-    """The commit, and what is changed since."""
-    commit = _git("rev-parse", "--short=12", "HEAD").decode().strip()
+    """Of that what a history is made of: its trees in the commit, and what is changed since.
+
+    Not the commit itself: one that changes a page of the documentation changes no history.
+    """
+    trees = _git("rev-parse", *(f"HEAD:{part}" for part in CODE))
+    commit = hashlib.sha256(trees).hexdigest()[:12]
     changed = _git("diff", "HEAD", "--", *CODE)
     changed += _git("ls-files", "--others", "--exclude-standard", "--", *CODE)
     mark = hashlib.sha256(changed).hexdigest()[:8]

@@ -161,6 +161,8 @@ def test_a_pod_that_was_made_is_there_before_any_cache_shows_it() -> None:
     now = told(seen(hand=replace(MADE, pod=PodPast.NEVER)), CreatePod(REF, "h"), Done("4", "p"))
     assert now.pod is not None
     assert (now.pod.uid, now.hand.pod) == ("p", PodPast.MADE)
+    # Else a deletion before the cache shows it would be for whatever it has become since.
+    assert now.pod.resource_version == "4"
 
 
 @pytest.mark.parametrize("said", [Said.FORGOTTEN, Said.ABSENT, Said.JOB_RUNNING])

@@ -282,8 +282,8 @@ def _child_written(seen: Snapshot, action: Action, answer: Answer, *, at_s: floa
             why = trouble(Reason.RUNNER_NAME_TAKEN, about=seen.about, happened=happened)
             waits = Refusal(why, at_s + NAME_TAKEN_AGAIN_S)
             hand = replace(hand, refusal=waits, secret_gone=True)
-        case CreatePod(), Done(uid=uid):
-            pod = PodView(uid=uid, created_s=at_s, changed_s=at_s)
+        case CreatePod(), Done(resource_version=version, uid=uid):
+            pod = PodView(uid=uid, created_s=at_s, changed_s=at_s, resource_version=version)
             return replace(seen, pod=pod, hand=replace(hand, refusal=None))
         case CheckPod(), Found(pod=pod):
             return replace(seen, pod=pod)
