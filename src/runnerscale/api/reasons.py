@@ -158,6 +158,13 @@ class Reason(Entry):
         "The old listener ends, idle runners are let go, busy ones finish; then it moves.",
         "Wait for the jobs in progress.",
     )
+    JOBS_LEFT_BEHIND = (
+        "JobsLeftBehind",
+        Severity.WARNING,
+        "GitHub has given jobs to the scale set at the old place, and no runner there takes them.",
+        "That scale set is deleted once its last busy runner ends; new jobs go to the new place.",
+        "Cancel these jobs and run them again, or wait for the old place's last runner to end.",
+    )
     OUTDATED = (
         "Outdated",
         Severity.ERROR,

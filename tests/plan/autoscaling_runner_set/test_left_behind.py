@@ -1,10 +1,13 @@
 """Scale sets at places that the runner set has moved away from."""
 
 import json
+from dataclasses import replace
 
 from runnerscale.api import labels as keys
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
+from runnerscale.controllers.autoscaling_runner_set.left_behind import COUNT_EVERY_S
 from runnerscale.scaleset.errors import CredentialsRefused
+from runnerscale.scaleset.model import Statistics
 from tests.plan.autoscaling_runner_set.world import RUNNERS, URL, World
 
 NEW = "https://github.com/other-org"
@@ -36,6 +39,38 @@ async def test_the_old_place_is_remembered_with_its_own_credentials() -> None:
     assert world.github.places[-1].secret_name == "github"
     assert world.github.at[URL] == {}
     assert keys.LEFT_BEHIND not in world.annotations
+
+
+async def test_jobs_that_wait_at_the_old_place_are_told_until_it_is_deleted() -> None:
+    # Seed 265: GitHub had given a job to the old scale set before the move. The only thing that
+    # could end its waiting was the end of another job there, and nothing said so.
+    world = await moved_with_a_busy_runner()
+    assert world.status["reason"] == ""
+    at_old = world.github.at[URL]
+    at_old[7] = replace(at_old[7], statistics=Statistics(assigned_jobs=3, running_jobs=1))
+    await world.later(COUNT_EVERY_S + 1)
+    assert world.condition("Ready") == ("False", "JobsLeftBehind")
+    assert "JobsLeftBehind" in world.events.reasons()
+    assert f"2 jobs wait at scale set 7 of {URL}" in world.status["message"]
+    at_old[7] = replace(at_old[7], statistics=Statistics(assigned_jobs=1, running_jobs=1))
+    await world.later(COUNT_EVERY_S + 1)
+    assert world.status["reason"] == ""
+    finish(world)
+    await world.settle()
+    assert world.github.at[URL] == {}
+
+
+async def test_jobs_at_the_old_place_are_counted_every_45_seconds_and_no_oftener() -> None:
+    world = await moved_with_a_busy_runner()
+    asked = len(world.github.calls)
+    for _ in range(10):
+        await world.later(1)
+    assert [c for c in world.github.calls[asked:] if c == ("get", 7)] == []
+    world.github.fault = lambda call, place: CredentialsRefused("401") if call == "get" else None
+    asked = len(world.github.calls)
+    for _ in range(90):
+        await world.later(1)
+    assert len([c for c in world.github.calls[asked:] if c == ("get", 7)]) == 2
 
 
 async def test_credentials_that_no_longer_work_are_tried_for_an_hour_and_the_id_is_told() -> None:

@@ -210,7 +210,9 @@ class RunnerSetReconciler:
         where = (AUTOSCALING_RUNNER_SETS, at.namespace, at.name)
         await confirm_alive(self._client, *where, uid=at.meta.uid)
 
-    async def _ask_github(self, at: Snapshot, action: snap.Call | snap.DeleteScaleSet) -> Answer:
+    async def _ask_github(
+        self, at: Snapshot, action: snap.Call | snap.DeleteScaleSet | snap.CountLeftJobs
+    ) -> Answer:
         if isinstance(action, snap.CreateScaleSet):
             await self._confirm_alive(at)
         try:
@@ -218,14 +220,14 @@ class RunnerSetReconciler:
         except ScaleSetNotFound as error:
             if isinstance(action, snap.DeleteScaleSet):
                 return None
-            if isinstance(action, snap.GetScaleSet | snap.UpdateScaleSet):
+            if isinstance(action, snap.GetScaleSet | snap.UpdateScaleSet | snap.CountLeftJobs):
                 log.debug("scale set is gone at GitHub", runner_set=at.key, id=action.id)
                 return Look.ABSENT
             return github_trouble(error, about=at.about)
         except (PlaceTrouble, ScaleSetError) as error:
             return github_trouble(error, about=at.about)
 
-    async def _call(self, action: snap.Call | snap.DeleteScaleSet) -> Answer:
+    async def _call(self, action: snap.Call | snap.DeleteScaleSet | snap.CountLeftJobs) -> Answer:
         client = await self._clients.client_for(action.place)
         match action:
             case snap.FindGroup(_, name):
@@ -233,7 +235,7 @@ class RunnerSetReconciler:
             case snap.FindScaleSet(name=name, group_id=group_id):
                 found = await client.find_scale_set(name, group_id, timeout_s=GITHUB_CALL_S)
                 return found or Look.ABSENT
-            case snap.GetScaleSet(_, scale_set_id):
+            case snap.GetScaleSet(_, scale_set_id) | snap.CountLeftJobs(_, scale_set_id):
                 found = await client.get_scale_set(scale_set_id, timeout_s=GITHUB_CALL_S)
                 return found or Look.ABSENT
             case snap.CreateScaleSet(_, name, group_id, labels):

@@ -16,6 +16,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Action,
     Answer,
     Call,
+    CountLeftJobs,
     CreateListener,
     CreateScaleSet,
     CreateSet,
@@ -26,6 +27,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     FindScaleSet,
     GetScaleSet,
     Known,
+    LeftJobs,
     Look,
     PatchListener,
     PatchSelf,
@@ -57,6 +59,8 @@ def _learn_one(seen: Snapshot, action: Action, answer: Answer) -> Snapshot:
             return _learn_github(seen, action, answer)
         case DeleteScaleSet():
             return _learn_deleted(seen, action, answer)
+        case CountLeftJobs():
+            return _learn_left_jobs(seen, action, answer)
         case Unprotect(key=key):
             if not isinstance(answer, Trouble):
                 return replace(seen, unprotected=seen.unprotected | {key})
@@ -184,7 +188,8 @@ def _learn_deleted(seen: Snapshot, action: DeleteScaleSet, answer: Answer) -> Sn
     github, spot = seen.github, (action.place.config_url, action.id)
     if not isinstance(answer, Trouble):
         left = {k: v for k, v in seen.known.left_troubles.items() if k != spot}
-        known = replace(seen.known, left_troubles=left)
+        jobs = {k: v for k, v in seen.known.left_jobs.items() if k != spot}
+        known = replace(seen.known, left_troubles=left, left_jobs=jobs)
         deleted = replace(github, deleted=github.deleted | {spot})
         return replace(seen, github=deleted, known=known)
     if action.left_behind:
@@ -192,3 +197,15 @@ def _learn_deleted(seen: Snapshot, action: DeleteScaleSet, answer: Answer) -> Sn
         known = replace(seen.known, left_retry_s=seen.now_s + LEFT_RETRY_S, left_troubles=troubles)
         return replace(seen, github=replace(github, left_troubles=troubles), known=known)
     return _failed(seen, answer)
+
+
+def _learn_left_jobs(seen: Snapshot, action: CountLeftJobs, answer: Answer) -> Snapshot:
+    """Whatever the answer is, it is not asked again for a while; none leaves what was known."""
+    spot = (action.place.config_url, action.id)
+    waiting = seen.known.left_jobs.get(spot, LeftJobs()).waiting
+    if isinstance(answer, RunnerScaleSet) and answer.statistics is not None:
+        waiting = max(0, answer.statistics.assigned_jobs - answer.statistics.running_jobs)
+    elif answer is Look.ABSENT:
+        waiting = 0
+    left_jobs = {**seen.known.left_jobs, spot: LeftJobs(seen.now_s, waiting)}
+    return replace(seen, known=replace(seen.known, left_jobs=left_jobs))

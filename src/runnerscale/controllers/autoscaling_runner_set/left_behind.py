@@ -3,7 +3,8 @@
 Remembered on the object, with what is needed to go there again, until the last runner of the
 old place is gone; then the scale set there is deleted, because its object moved away (ADR 0007
 says why that is not healing). With the old credentials while they work; if they do not, it is
-given up after a bound and its id is told.
+given up after a bound and its id is told. Nobody listens there any more: jobs that GitHub has given
+to it, and to no runner, wait until then, and that is told.
 
 Pure. Contract: design section 4; replaces W8.
 """
@@ -18,7 +19,9 @@ from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.api.values import ProxyConfig, TLSConfig, VaultConfig, as_body
 from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Action,
+    CountLeftJobs,
     DeleteScaleSet,
+    LeftJobs,
     PatchSelf,
     Snapshot,
     Spot,
@@ -26,13 +29,14 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
 )
 from runnerscale.controllers.autoscaling_runner_set.wish import same_address
 from runnerscale.controllers.places import place_of
-from runnerscale.controllers.stages import Stage
+from runnerscale.controllers.stages import Stage, joined
 from runnerscale.core.clock import format_time
 from runnerscale.credentials.place import GitHubPlace
 from runnerscale.kube.patching import at_version
 
 ENTRIES_MAX = 8  # an annotation is no archive; nobody moves so often within one job's time
 GIVE_UP_AFTER_S = 3600.0  # GitHub's own outages are shorter; nobody waits for this
+COUNT_EVERY_S = 45.0  # the jobs that wait there: what blocks work is to be told within a minute
 
 
 class LeftBehind(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -91,13 +95,17 @@ def stage(seen: Snapshot) -> Stage[Action]:
     actions: list[Action] = []
     troubles: list[Trouble] = []
     leaks: list[Trouble] = []
+    counts: list[Stage[Action]] = []
     for item in left:
         if _is_done(seen, item):
             continue
         refusal = seen.github.left_troubles.get(item.spot)
         if refusal is None:
             kept.append(item)
-            if _is_in_use(seen, item) or not seen.is_view_proven:
+            if _is_in_use(seen, item):
+                counts.append(_count(seen, item))
+                continue
+            if not seen.is_view_proven:
                 continue
             if seen.now_s >= seen.known.left_retry_s:
                 place = item.place(seen.namespace)
@@ -114,7 +122,21 @@ def stage(seen: Snapshot) -> Stage[Action]:
     if kept != left:
         actions.append(_remember(seen, kept, tuple(leaks)))
     again_s = max(1.0, seen.known.left_retry_s - seen.now_s) if troubles else None
-    return Stage(tuple(actions), tuple(troubles), again_s=again_s)
+    return joined([Stage(tuple(actions), tuple(troubles), again_s=again_s), *counts])
+
+
+def _count(seen: Snapshot, item: LeftBehind) -> Stage[Action]:
+    """Asked every now and then; what was known before is told until another answer comes."""
+    known = seen.known.left_jobs.get(item.spot, LeftJobs())
+    again_s = known.asked_s + COUNT_EVERY_S - seen.now_s
+    if again_s <= 0:
+        return Stage((CountLeftJobs(item.place(seen.namespace), item.scale_set_id),))
+    if known.waiting == 0:
+        return Stage(again_s=again_s)
+    jobs = "1 job waits" if known.waiting == 1 else f"{known.waiting} jobs wait"
+    what = f"{jobs} at scale set {item.scale_set_id} of {item.github_config_url}, which it has left"
+    told = trouble(Reason.JOBS_LEFT_BEHIND, about=seen.about, happened=what)
+    return Stage(troubles=(told,), again_s=again_s)
 
 
 def _failing_s(seen: Snapshot, item: LeftBehind) -> float:

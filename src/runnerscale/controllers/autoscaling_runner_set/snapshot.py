@@ -73,6 +73,14 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftJobs:
+    """What GitHub said last of the jobs of a scale set that was left behind."""
+
+    asked_s: float = float("-inf")  # wall time
+    waiting: int = 0  # given to the scale set, and to no runner
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What earlier passes learned from GitHub."""
 
@@ -91,6 +99,7 @@ class Known:
     gone_s: float = 0.0  # ... and when, wall time
     left_retry_s: float = 0.0  # the same for what was left behind ...
     left_troubles: Mapping[Spot, Trouble] = field(default_factory=dict)  # ... by where
+    left_jobs: Mapping[Spot, LeftJobs] = field(default_factory=dict)
     status_told: str = ""  # fingerprint of the status written last
     counted_s: float = 0.0  # when the status was written last, wall time
     stamp: Stamp = field(default_factory=Stamp)  # our name on it
@@ -336,6 +345,14 @@ class DeleteScaleSet:
 
 
 @dataclass(frozen=True, slots=True)
+class CountLeftJobs:
+    """Ask how many jobs a scale set has that was left behind."""
+
+    place: GitHubPlace
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
 class CreateSet:
     """Create the EphemeralRunnerSet."""
 
@@ -399,6 +416,7 @@ Action = (
     | CreateScaleSet
     | UpdateScaleSet
     | DeleteScaleSet
+    | CountLeftJobs
     | CreateSet
     | PatchSet
     | DeleteSet
