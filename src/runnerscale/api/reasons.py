@@ -296,9 +296,9 @@ class Reason(Entry):
     JIT_CONFIG_EXPIRED = (
         "JitConfigExpired",
         Severity.INFO,
-        "The runner's start-up configuration grew too old before its pod started.",
+        "The runner's start-up configuration grew too old, or was deleted, before its pod started.",
         "The registration is forgotten and made anew.",
-        "Nothing, unless pods always start that late.",
+        "Nothing, unless pods always start that late, or somebody keeps deleting its Secrets.",
     )
     RUNNER_NAME_TAKEN = (
         "RunnerNameTaken",
@@ -461,23 +461,6 @@ class Reason(Entry):
         "No runners are kept for them, but one that waits in case they are real after all.",
         "Nothing for jobs that start; show GitHub's support the numbers in the message.",
     )
-
-
-# An idle runner that is deleted with one of these was nobody's fault, least of all its own: it
-# is replaced at once, and the failure policy does not count it. Those that a refusal of the
-# cluster would repeat end only after minutes, so that the replacing is paced by itself.
-DISTURBANCES = frozenset(
-    {
-        Reason.POD_LOST,
-        Reason.EVICTED,
-        Reason.NODE_LOST,
-        Reason.POD_REFUSED_BY_NODE,
-        Reason.JIT_CONFIG_EXPIRED,
-        Reason.QUOTA_EXCEEDED,
-        Reason.RUNNER_NAME_TAKEN,
-        Reason.REGISTRATION_LOST,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)

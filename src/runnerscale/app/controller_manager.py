@@ -279,6 +279,7 @@ class Manager:
             runner_sets_owned=self._sets,
             listeners=self._listeners,
             runners=self._runners,
+            is_said_busy=self._set_reconciler.is_said_busy,
         )
         options = self._options
         reconciler = runner_set_controller.RunnerSetReconciler(

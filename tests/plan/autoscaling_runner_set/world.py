@@ -181,6 +181,7 @@ class World:
         self.github = GitHub()
         self.github.is_busy = self._is_busy
         self.events = Events()
+        self.said_busy: set[str] = set()  # runners that GitHub does not forget: they have a job
         self.registry = CollectorRegistry()
         self.settings = Settings(namespace=HOME, image=IMAGE, build_version="0.14.2")
         self.caches = Caches(
@@ -188,6 +189,7 @@ class World:
             runner_sets_owned=self.api.cache(EPHEMERAL_RUNNER_SETS, owner=owner_index),
             listeners=self.api.cache(AUTOSCALING_LISTENERS, **{"runner-set": by_runner_set}),
             runners=self.api.cache(EPHEMERAL_RUNNERS, owner=owner_index),
+            is_said_busy=lambda runner: runner.metadata.name in self.said_busy,
         )
         self.reporter = Reporter(self.events, ControllerMetrics(self.registry))
         self.start()

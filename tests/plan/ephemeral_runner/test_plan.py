@@ -15,6 +15,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Answer,
     AskRunner,
     CheckPod,
+    CheckSecret,
     ConfirmView,
     CreatePod,
     CreateSecret,
@@ -90,6 +91,7 @@ RUNNERS = st.sampled_from(
         replace(PENDING, failures=("pod-0",)),
     ]
 )
+NO_SECRET = f'secret "{REF.name}" not found'
 DELETED = st.sampled_from([None, NOW_S - 30, NOW_S - 10_000])
 PODS = st.sampled_from(
     [
@@ -99,6 +101,7 @@ PODS = st.sampled_from(
         PLACED,
         replace(PLACED, waiting=(Waiting("runner", "i", "ImagePullBackOff", "slow"),)),
         replace(PLACED, waiting=(Waiting("runner", "i", "InvalidImageName", "bad"),)),
+        replace(PLACED, waiting=(Waiting("runner", "i", "CreateContainerConfigError", NO_SECRET),)),
         replace(PLACED, failed=Exit("init", 1)),
         RUNNING,
         replace(RUNNING, ready=False, failed=Exit("dind", 1)),
@@ -123,6 +126,7 @@ HANDS = st.sampled_from(
         Hand(issued_s=NOW_S, pod=PodPast.RETURNED, secret=True, pod_not_before_s=NOW_S + 5),
         no_answer(),
         no_answer(reason=Reason.CREDENTIALS_MISSING),
+        replace(MADE, secret_lost=True),
         removed(Removal.BUSY),
         removed(Removal.FORGOTTEN),
         removed(Removal.ABSENT),
@@ -159,7 +163,7 @@ def good(action: Action, version: int, *, busy: bool = False, knows: bool = True
             return Known(7, 3, "online") if knows or busy else Said.ABSENT
         case RemoveRunner():
             return Said.JOB_RUNNING if busy else Said.FORGOTTEN if knows else Said.ABSENT
-        case CreateSecret() | DeleteLeftovers() | ConfirmView():
+        case CreateSecret() | CheckSecret() | DeleteLeftovers() | ConfirmView():
             return Done()
         case CreatePod():
             return Done(str(version), uid=f"pod-{version}")
@@ -185,6 +189,7 @@ BAD: dict[type, list[Answer]] = {
         NoAnswer("x"),
     ],
     ConfirmView: [Said.CONFLICT, Said.ABSENT, NoAnswer("x")],
+    CheckSecret: [Said.ABSENT, NoAnswer("x"), Refused(403, "cannot get resource")],
     CheckPod: [NoAnswer("x"), Found(RUNNING), Found(exited(0))],
     DeletePod: [NoAnswer("x"), Done("9")],
     DeleteSecret: [NoAnswer("x"), Refused(403, "cannot delete resource"), Said.EXISTS],

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from runnerscale.api.reasons import DISTURBANCES, Reason
+from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (
     NOTHING,
     CreatePod,
@@ -119,9 +119,7 @@ def test_a_full_quota_is_waited_for_half_a_minute_at_a_time() -> None:
 def test_a_quota_that_stays_full_for_ten_minutes_deletes_the_runner() -> None:
     old = refused(QUOTA, after_s=600)
     decided = ending(look(old))
-    assert decided.how is How.DISTURBED
-    assert decided.trouble is not None
-    assert decided.trouble.reason in DISTURBANCES  # so the set makes another
+    assert decided.how is How.DISTURBED  # so the set makes another
 
 
 def test_a_refusal_is_no_longer_told_once_the_pod_is_there() -> None:

@@ -4,7 +4,8 @@ In this order, so that the old place keeps serving until the new one has answere
 of the old place is touched with a job on it:
 
 1. the new place is asked (credentials, group, name); until it answers well, all stays as it is;
-2. the old listener goes, and the set is held so that its idle runners go, deregistered there;
+2. the old listener goes, and the set is held so that its idle runners go, deregistered there. One
+   of which GitHub says that it has a job is not idle, though nobody is left who would store that;
 3. the id is struck out, the old place is remembered (`left_behind.py`), and `registration.py`
    goes on at the new place. Busy runners keep their own spec and finish.
 
@@ -35,6 +36,7 @@ from runnerscale.scaleset.model import RunnerScaleSet
 
 # With dead credentials idle runners cannot be deregistered; then they are left to finish or fail.
 PATIENCE_S = 300.0
+LOOK_AGAIN_S = 5.0  # GitHub's word on a runner makes no event
 
 
 def stage(seen: Snapshot) -> Stage[Action]:
@@ -55,7 +57,8 @@ def stage(seen: Snapshot) -> Stage[Action]:
     if listening:
         return Stage(troubles=(_moving(seen, "its listener there ends"),))
     if _has_idle(seen) and left_s > 0:
-        return Stage(troubles=(_moving(seen, "idle runners there are let go"),), again_s=left_s)
+        told = _moving(seen, "idle runners there are let go")
+        return Stage(troubles=(told,), again_s=min(left_s, LOOK_AGAIN_S))
     return Stage((_strike_out(seen),))
 
 

@@ -6,7 +6,7 @@ changes with each of them: they are looked at one by one only while it moves bet
 the few that concern the whole set are kept apart as they change (`Notable`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from runnerscale.api import labels as keys
@@ -44,6 +44,8 @@ class Caches:
     runner_sets_owned: Informer[EphemeralRunnerSet]  # BY_OWNER: kube.patching.owner_index
     listeners: Informer[AutoscalingListener]  # BY_RUNNER_SET: autoscaling_listener.by_runner_set
     runners: Informer[EphemeralRunner]
+    # Whether GitHub said lately that it has a job: no listener may be left that would store it.
+    is_said_busy: Callable[[EphemeralRunner], bool]
 
 
 def by_claim(runner_set: AutoscalingRunnerSet) -> Iterable[str]:
@@ -149,7 +151,7 @@ def _with_places(runners: Runners, caches: Caches) -> Runners:
             continue  # evidence needs no scale set any more
         place = (spec.github_config_url, spec.runner_scale_set_id)
         places.add(place)
-        if has_job(status):
+        if has_job(status) or caches.is_said_busy(runner):
             busy.add(place)
         elif not is_deleting(runner):
             idle.add(place)

@@ -55,7 +55,7 @@ class Runners:
     # Asked for only while the set goes or moves, or has left something at an old place:
     # (config URL, scale-set id) of every runner that is not mere evidence
     places: frozenset[tuple[str, int]] = frozenset()
-    # the same of those that have no job, are not being deleted, and are no evidence
+    # the same of those that have no job, stored or by GitHub's word, and are not being deleted
     idle_places: frozenset[tuple[str, int]] = frozenset()
     busy_places: frozenset[tuple[str, int]] = frozenset()  # of those that have a job
     outdated: frozenset[str] = frozenset()  # fingerprints of runner pods that GitHub refused

@@ -65,6 +65,13 @@ class DeleteSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckSecret:
+    """Ask the API server itself whether the JIT config that the node misses is there."""
+
+    of: Ref
+
+
+@dataclass(frozen=True, slots=True)
 class CreatePod:
     """Make the runner's pod."""
 
@@ -146,6 +153,7 @@ KubeAction = (
     ConfirmView
     | CreateSecret
     | DeleteSecret
+    | CheckSecret
     | CreatePod
     | CheckPod
     | DeletePod

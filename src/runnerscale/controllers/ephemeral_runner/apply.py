@@ -19,6 +19,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Answer,
     AskRunner,
     CheckPod,
+    CheckSecret,
     ConfirmView,
     CreatePod,
     CreateSecret,
@@ -43,7 +44,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     SetFinalizers,
 )
 from runnerscale.controllers.ephemeral_runner.identity import Jit, Ref
-from runnerscale.controllers.ephemeral_runner.jit_secret import jit_secret
+from runnerscale.controllers.ephemeral_runner.jit_secret import JIT_TOKEN, jit_secret
 from runnerscale.controllers.ephemeral_runner.memory import Memory
 from runnerscale.controllers.ephemeral_runner.observe import is_its_pod
 from runnerscale.controllers.ephemeral_runner.pod_view import pod_view
@@ -212,6 +213,8 @@ class Hands:
                 return Done()
             case DeleteSecret():
                 return await self._delete_secret(of)
+            case CheckSecret():
+                return await self._check_secret(of)
             case CreatePod(template_hash=template_hash):
                 return await self._create_pod(item, of, template_hash)
             case CheckPod():
@@ -270,6 +273,11 @@ class Hands:
             timeout_s=KUBE_TIMEOUT_S,
         )
         return Said.GONE
+
+    async def _check_secret(self, of: Ref) -> Answer:
+        """Whoever made it: what counts is what the pod finds there."""
+        secret = await self._client.get(SECRETS, of.namespace, of.name, timeout_s=KUBE_TIMEOUT_S)
+        return Done() if JIT_TOKEN in (secret.data or {}) else Said.ABSENT
 
     async def _delete_pod(self, action: DeletePod) -> Answer:
         of = action.of

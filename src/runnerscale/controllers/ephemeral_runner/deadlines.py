@@ -54,6 +54,9 @@ PLACED_WITHIN_S = 600.0
 STARTED_WITHIN_S = 900.0
 # From the node to an image that at last could be pulled: some six tries of the kubelet.
 IMAGE_WITHIN_S = 600.0
+# A Secret that the node does not find is asked about at the API server as soon as its absence is
+# worth telling (`TOLD_AFTER_S`): a node may be behind. While it is there, again after this long.
+JIT_SECRET_ASKED_EVERY_S = 30.0
 
 # --- online and idle ------------------------------------------------------------------------
 

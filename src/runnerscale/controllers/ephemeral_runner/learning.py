@@ -17,6 +17,7 @@ from runnerscale.controllers.ephemeral_runner.actions import (
     Answered,
     AskRunner,
     CheckPod,
+    CheckSecret,
     ConfirmView,
     CreatePod,
     CreateSecret,
@@ -282,6 +283,10 @@ def _child_written(seen: Snapshot, action: Action, answer: Answer, *, at_s: floa
             why = trouble(Reason.RUNNER_NAME_TAKEN, about=seen.about, happened=happened)
             waits = Refusal(why, at_s + NAME_TAKEN_AGAIN_S)
             hand = replace(hand, refusal=waits, secret_gone=True)
+        case CheckSecret(), Done():
+            hand = replace(hand, secret_seen_s=at_s)
+        case CheckSecret(), Said.ABSENT:
+            hand = replace(hand, secret_lost=True)
         case CreatePod(), Done(resource_version=version, uid=uid):
             pod = PodView(uid=uid, created_s=at_s, changed_s=at_s, resource_version=version)
             return replace(seen, pod=pod, hand=replace(hand, refusal=None))

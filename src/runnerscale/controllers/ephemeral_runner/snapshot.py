@@ -114,6 +114,8 @@ class Hand:
     template_hash: str = ""  # label of its pod
     secret: bool = False  # the Secret with this JIT config is stored
     stale_secret: bool = False  # one of that name with other content is in the way
+    secret_seen_s: float | None = None  # when a node missed it, and the API server had it
+    secret_lost: bool = False  # a node missed it, and the API server has no JIT config either
     pod: PodPast = PodPast.UNKNOWN
     pod_not_before_s: float = 0.0
     refusal: Refusal | None = None

@@ -4,17 +4,32 @@ What can never become true (an image name nobody can parse, an image that is not
 the runner at once; what may (a registry that is away, a missing config map) after a deadline
 that says what it waited for. Init containers that must succeed and did not end it, too.
 
+A JIT config that somebody deleted is one of the first kind: GitHub gave it out only once. A node
+that does not find it may just be behind; so the API server itself is asked before it is believed.
+
 Pure. Contract: resources-and-controllers 4.4.3 P5, W26; issue log 14, 15, 30.
 """
 
 from runnerscale.api.reasons import Reason, Trouble, trouble
-from runnerscale.controllers.ephemeral_runner.actions import NOTHING, Ending, How, Step
+from runnerscale.controllers.ephemeral_runner.actions import (
+    NOTHING,
+    CheckSecret,
+    Ending,
+    How,
+    Step,
+)
 from runnerscale.controllers.ephemeral_runner.deadlines import (
     IMAGE_WITHIN_S,
+    JIT_SECRET_ASKED_EVERY_S,
     STARTED_WITHIN_S,
     TOLD_AFTER_S,
 )
-from runnerscale.controllers.ephemeral_runner.pod_view import Exit, PodView, Waiting
+from runnerscale.controllers.ephemeral_runner.pod_view import (
+    RUNNER_CONTAINER,
+    Exit,
+    PodView,
+    Waiting,
+)
 from runnerscale.controllers.ephemeral_runner.snapshot import Snapshot, Where, where
 
 PULL_FAILS = frozenset(
@@ -28,6 +43,7 @@ PULL_FAILS = frozenset(
 )
 NEVER_PULLED = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 NOT_THERE = ("not found", "manifest unknown", "does not exist")  # in the registry's words
+NO_CONFIG = "CreateContainerConfigError"  # what its environment refers to is not there
 PATIENT = frozenset({"ContainerCreating", "PodInitializing"})  # nothing is wrong
 
 
@@ -62,7 +78,33 @@ def _quiet(seen: Snapshot, pod: PodView, age_s: float) -> Step:
         return Step(again_s=STARTED_WITHIN_S - age_s)
     if age_s < TOLD_AFTER_S:  # such as a Secret that the node has not seen yet
         return Step(again_s=TOLD_AFTER_S - age_s)
-    return Step(again_s=STARTED_WITHIN_S - age_s, troubles=(why,))
+    left_s = STARTED_WITHIN_S - age_s
+    if _misses_its_jit_config(seen, pod):
+        return _look_for_the_jit_config(seen, why, left_s=left_s)
+    return Step(again_s=left_s, troubles=(why,))
+
+
+def _misses_its_jit_config(seen: Snapshot, pod: PodView) -> bool:
+    """In the node's words, which name the Secret whether all of it is missing or its key."""
+    return any(
+        item.container == RUNNER_CONTAINER
+        and item.reason == NO_CONFIG
+        and seen.runner.ref.name in item.message
+        for item in pod.waiting
+    )
+
+
+def _look_for_the_jit_config(seen: Snapshot, why: Trouble, *, left_s: float) -> Step:
+    hand, ref = seen.hand, seen.runner.ref
+    if hand.secret_lost:
+        happened = "the Secret with its start-up configuration was deleted before its pod read it"
+        lost = trouble(Reason.JIT_CONFIG_EXPIRED, about=seen.about, happened=happened)
+        return Step(ending=Ending(How.DISTURBED, lost))
+    if hand.secret_seen_s is not None:
+        wait_s = hand.secret_seen_s + JIT_SECRET_ASKED_EVERY_S - seen.now_s
+        if wait_s > 0:
+            return Step(again_s=min(wait_s, left_s), troubles=(why,))
+    return Step((CheckSecret(ref),), again_s=left_s, troubles=(why,))
 
 
 def is_hopeless(waiting: Waiting) -> bool:

@@ -282,6 +282,14 @@ class EphemeralRunnerSetReconciler:
         """Give up the questions to GitHub that are on their way."""
         await self.removals.close()
 
+    def is_said_busy(self, runner: EphemeralRunner) -> bool:
+        """Whether GitHub said lately that it has a job, when asked to forget it."""
+        owner = controller_of(runner)
+        key = f"{runner.metadata.namespace or ''}/{owner.name if owner else ''}"
+        remembered = self._memory.known(key)
+        word = remembered.removals.get(runner.metadata.uid or "") if remembered else None
+        return word is not None and word.removal is Removal.HAS_JOB
+
     # --- which events wake which set ----------------------------------------------------------
 
     def look_at_all(self) -> None:
