@@ -117,9 +117,19 @@ def test_a_pod_that_ended_does_not_wait_for_github() -> None:
         assert step.actions == (DeletePod(REF, "pod-1", grace_s=0),)
 
 
-def test_a_pod_that_never_started_does_not_wait_for_github() -> None:
+def test_a_pod_that_never_started_does_not_wait_for_a_github_that_is_away() -> None:
     step = look(seen(GOING, PLACED, no_answer()))
     assert step.actions == (DeletePod(REF, "pod-1", grace_s=None),)
+
+
+def test_a_pod_that_may_start_yet_goes_only_after_github_was_asked() -> None:
+    # Seed 645: its node heard of the deletion late and started it; GitHub, which had been asked in
+    # the same breath and had said that it is busy, gave it a job.
+    now = seen(GOING, PLACED)
+    assert look(now).actions == (REMOVE,)
+    assert look(told(now, REMOVE, Said.JOB_RUNNING)).actions == ()
+    accepted = told(now, REMOVE, Said.FORGOTTEN)
+    assert look(accepted).actions == (DeletePod(REF, "pod-1", grace_s=None),)
 
 
 def test_that_it_never_started_is_only_what_we_have_heard_so_far() -> None:

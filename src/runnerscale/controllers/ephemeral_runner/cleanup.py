@@ -1,8 +1,8 @@
 """An EphemeralRunner that is being deleted: pod, registration, leftovers, then the finalizers.
 
-What is local never waits for GitHub: a pod that has ended, or never started, goes at once. One
-that may have a job goes only after GitHub forgot the runner; a person who deletes a busy runner
-waits for the end of its job. Both finalizers go in one patch, once the pod is really gone and
+What is local never waits for a GitHub that is away: a pod that has ended goes at once, one that
+never started as soon as GitHub was asked in vain. One that may have a job goes only after GitHub
+forgot the runner; a person who deletes a busy runner waits for the end of its job. Both finalizers go in one patch, once the pod is really gone and
 GitHub is dealt with or given up; whatever finalizers others put there stay.
 
 The Secret is left to owner garbage collection. Pure.
@@ -73,8 +73,9 @@ def _pod(
         return DeletePod(ref, pod.uid, grace_s=0), None, None
     if may_kill or pod.exit is not None:
         return DeletePod(ref, pod.uid, grace_s=None), None, None
-    if pod.started_s is None and not seen.had_job:
-        # As far as we have heard: its start, and a job, may be on their way to us.
+    if pod.started_s is None and not seen.had_job and seen.hand.talk.trouble is not None:
+        # As far as we have heard: its start, and a job, may be on their way to us. Nor does its
+        # node know at once, and may start it yet: a GitHub that answers is asked first.
         version = pod.resource_version
         return DeletePod(ref, pod.uid, grace_s=None, resource_version=version), None, None
     return None, None, None
