@@ -113,8 +113,13 @@ def body_of(body: Any) -> Any:
 STATES = some(
     running=some(startedAt=TIMES),
     waiting=some(
-        reason=st.sampled_from(["ImagePullBackOff", "InvalidImageName", "ContainerCreating", ""]),
-        message=st.sampled_from(["", "not found", "slow"]),
+        reason=st.sampled_from(
+            [
+                *["ImagePullBackOff", "InvalidImageName", "ContainerCreating", ""],
+                "CreateContainerConfigError",
+            ]
+        ),
+        message=st.sampled_from(["", "not found", "slow", 'secret "runner-a" not found']),
     ),
     terminated=st.fixed_dictionaries(
         {"exitCode": st.sampled_from([0, 1, 7, 137])},

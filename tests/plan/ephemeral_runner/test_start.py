@@ -5,12 +5,22 @@ from dataclasses import replace
 import pytest
 
 from runnerscale.api.reasons import Reason
-from runnerscale.controllers.ephemeral_runner.actions import NOTHING, Ending, How, PatchStatus
+from runnerscale.controllers.ephemeral_runner.actions import (
+    NOTHING,
+    CheckSecret,
+    Done,
+    Ending,
+    How,
+    NoAnswer,
+    PatchStatus,
+    Said,
+)
 from runnerscale.controllers.ephemeral_runner.plan import plan
 from runnerscale.controllers.ephemeral_runner.pod_view import Exit, PodView, Waiting
 from runnerscale.controllers.ephemeral_runner.start import look
 from tests.plan.ephemeral_runner.values import (
     PLACED,
+    REF,
     RUNNING,
     WAITING,
     ending,
@@ -19,6 +29,7 @@ from tests.plan.ephemeral_runner.values import (
     reasons,
     removed,
     seen,
+    told,
 )
 
 
@@ -88,6 +99,58 @@ def test_a_missing_config_map_is_told_after_a_moment() -> None:
     assert 'configmap "x" not found' in step.troubles[0].happened
 
 
+# What a kubelet says, and our own node agent: the Secret is gone, or its key is.
+MISSES_ITS_CONFIG = pytest.mark.parametrize(
+    "message",
+    ['secret "runner-a" not found', "couldn't find key jitToken in Secret ns/runner-a"],
+)
+
+
+@MISSES_ITS_CONFIG
+def test_a_deleted_jit_config_is_not_waited_for(message: str) -> None:
+    # Seed 346: it was, for a quarter of an hour, and nobody can make it anew.
+    now = seen(pod=waiting("CreateContainerConfigError", message), after_s=30)
+    step = look(now)
+    assert step.actions == (CheckSecret(REF),)
+    assert reasons(step.troubles) == ["PodNotStarted"]
+    decided = ending(look(told(now, CheckSecret(REF), Said.ABSENT)))
+    assert (decided.how, why(decided)) == (How.DISTURBED, Reason.JIT_CONFIG_EXPIRED)
+    assert not decided.harmless  # the node may have started it since: GitHub is asked first
+
+
+@MISSES_ITS_CONFIG
+def test_a_node_that_has_not_seen_the_jit_config_yet_is_waited_for(message: str) -> None:
+    pod = waiting("CreateContainerConfigError", message)
+    young = look(seen(pod=pod, after_s=29))
+    assert (young.actions, young.again_s) == ((), 1)
+    there = told(seen(pod=pod, after_s=30), CheckSecret(REF), Done())
+    step = look(there)
+    assert (step.actions, step.ending, step.again_s) == ((), None, 30)
+    later = replace(there, now_s=there.now_s + 30)
+    assert look(later).actions == (CheckSecret(REF),)  # somebody may delete it meanwhile
+    late = replace(there, now_s=there.now_s + 870)
+    assert why(ending(look(late))) is Reason.POD_NOT_STARTED
+
+
+def test_whether_the_jit_config_is_there_is_asked_once_a_pass_where_nobody_answers() -> None:
+    now = seen(pod=waiting("CreateContainerConfigError", 'secret "runner-a" not found'), after_s=30)
+    asked = told(now, CheckSecret(REF), NoAnswer("x"))
+    assert CheckSecret(REF) not in plan(asked).actions
+    assert plan(asked).failed
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        waiting("CreateContainerConfigError", 'configmap "x" not found'),
+        waiting("CreateContainerConfigError", 'secret "runner-a" not found', container="dind"),
+        waiting("CreateContainerError", 'container name "runner-a" is in use'),
+    ],
+)
+def test_the_jit_config_is_only_looked_for_where_the_runner_misses_it(pod: PodView) -> None:
+    assert look(seen(pod=pod, after_s=30)).actions == ()
+
+
 @pytest.mark.behaviour("C1 T149")
 def test_an_init_container_that_fails_ends_the_runner_while_the_pod_is_still_pending() -> None:
     pod = replace(PLACED, failed=Exit("init", 1, reason="Error"))
@@ -106,7 +169,6 @@ def test_a_runner_that_starts_in_the_last_moment_is_not_killed() -> None:
     # GitHub is asked to forget it first; with a job it refuses, and the ending is off.
     from runnerscale.controllers.ephemeral_runner.actions import RemoveRunner
     from runnerscale.controllers.ephemeral_runner.snapshot import Removal
-    from tests.plan.ephemeral_runner.values import REF
 
     pod = waiting("ContainerCreating")
     late = seen(pod=pod, after_s=900)

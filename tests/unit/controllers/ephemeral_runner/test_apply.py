@@ -9,6 +9,7 @@ from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (
     AskRunner,
     CheckPod,
+    CheckSecret,
     ConfirmView,
     CreatePod,
     CreateSecret,
@@ -213,6 +214,20 @@ def test_the_server_itself_is_asked_about_a_pod_that_the_cache_misses(run_virtua
         bench.api.remove("pods", "runner-1", grace_s=0)
         bench.api.put_new("pods", {"metadata": {"name": "runner-1"}})
         assert await bench.apply(CheckPod(bench.ref)) is Said.ABSENT  # a stranger's
+
+    with_bench(run_virtual, scene)
+
+
+def test_the_server_itself_is_asked_about_a_jit_config_that_a_node_misses(
+    run_virtual: Run,
+) -> None:
+    async def scene(bench: Bench) -> None:
+        assert await bench.apply(CheckSecret(bench.ref)) is Said.ABSENT
+        assert isinstance(await bench.apply(CreateSecret(bench.ref, JIT)), Done)
+        assert isinstance(await bench.apply(CheckSecret(bench.ref)), Done)
+        bench.api.remove("secrets", "runner-1", grace_s=0)
+        bench.api.put_new("secrets", {"metadata": {"name": "runner-1"}, "data": {"other": "eA=="}})
+        assert await bench.apply(CheckSecret(bench.ref)) is Said.ABSENT  # a pod finds no key
 
     with_bench(run_virtual, scene)
 

@@ -322,6 +322,28 @@ def test_an_idle_runner_whose_pod_is_deleted_is_replaced_never_repeated(run_virt
     run_virtual(scene())
 
 
+def test_a_runner_whose_jit_config_is_deleted_before_its_start_is_replaced(
+    run_virtual: Run,
+) -> None:
+    async def scene() -> None:
+        async with World(idle_wanted=1, start_after_s=20) as world:
+            await world.until(lambda: "runner-1" in world.api.names("pods"))
+            world.api.remove("secrets", "runner-1")
+            waits = {
+                "reason": "CreateContainerConfigError",
+                "message": 'secret "runner-1" not found',
+            }
+            world.pod_is("runner-1", {"waiting": waits}, "Pending")
+            await world.until(lambda: world.status("runner-2").get("ready"), within_s=60)
+            await world.until(lambda: "runner-1" not in world.api.names("ephemeralrunners"))
+            assert [r.name for r in world.github.runners.values()] == ["runner-2"]
+            assert "runner-1" not in world.starts
+            told = [event[:2] for event in world.events.seen]
+            assert ("runner-1", "JitConfigExpired") in told
+
+    run_virtual(scene())
+
+
 @pytest.mark.behaviour("C1 T174", "C1 T146", "C1 T147")
 @pytest.mark.parametrize("how", ["lost", "exit"])
 def test_a_runner_that_lost_its_job_is_kept_as_evidence_and_nothing_else_of_it(
