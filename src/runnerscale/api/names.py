@@ -1,6 +1,6 @@
 """Names of generated objects and the hashes in them.
 
-`hash_text` and `hash_bytes_map` reproduce ARC's hashes, because listener and proxy Secret names
+`hash_text` and `hash_secret` reproduce ARC's hashes, because listener and proxy Secret names
 are made of them and must be found again. What we compare by ourselves is in `fingerprint.py`.
 Contract: resources-and-controllers 2.5-2.7.
 """
@@ -41,21 +41,12 @@ def hash_text(text: str) -> str:
     return safe_encode(str(fnv1a32(text.encode())))
 
 
-def hash_bytes_map(data: Mapping[str, bytes]) -> str:
-    """ARC's hash of a Secret's data, as on runner pods (`pod-template-hash`)."""
-    return hash_text(_dumped(data))
-
-
 def hash_secret(data: Mapping[str, bytes]) -> str:
-    """ARC's integrity hash of a Secret: as above, inside ARC's private structure."""
-    return hash_text("(*actionsgithubcom.data){Data:" + _dumped(data) + "}")
-
-
-def _dumped(data: Mapping[str, bytes]) -> str:
+    """ARC's integrity hash of a Secret: of its data as Go prints ARC's private structure."""
     items = " ".join(
         f"{key}:[{' '.join([_DECIMAL[byte] for byte in data[key]])}]" for key in sorted(data)
     )
-    return f"(map[string][]uint8)map[{items}]"
+    return hash_text("(*actionsgithubcom.data){Data:(map[string][]uint8)map[" + items + "]}")
 
 
 @lru_cache(maxsize=NAMES_KEPT)  # asked in every pass, and made of the same few words

@@ -72,16 +72,6 @@ def test_a_name_of_45_characters_still_fits_a_label_value() -> None:
     assert len(longest) == names.LABEL_VALUE_MAX
 
 
-def test_the_pod_template_hash_covers_the_secret_data() -> None:
-    data = {
-        "jitToken": b"fake-jit-config",
-        "runnerName": b"test-runner",
-        "runnerId": b"1",
-        "scaleSetId": b"0",
-    }
-    assert names.hash_bytes_map(data) == "cd755dd46"
-
-
 @pytest.mark.behaviour("C1 T32")
 def test_the_hash_of_a_secret_is_arcs_and_one_byte_changes_it() -> None:
     data = {

@@ -5,10 +5,10 @@ Contract: resources-and-controllers 3.12, and 2.7 for the hash on the pod.
 """
 
 import base64
+import hashlib
 from collections.abc import Sequence
 
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS, EphemeralRunner
-from runnerscale.api.names import hash_bytes_map
 from runnerscale.controllers.ephemeral_runner.identity import Jit
 from runnerscale.controllers.metadata import merge_annotations, merge_labels
 from runnerscale.kube.objects import Body
@@ -17,6 +17,7 @@ JIT_TOKEN = "jitToken"  # noqa: S105 - a key
 RUNNER_NAME = "runnerName"
 RUNNER_ID = "runnerId"
 SCALE_SET_ID = "scaleSetId"
+HASH_LENGTH = 10  # as long as ARC's at most
 
 
 def jit_secret(runner: EphemeralRunner, jit: Jit, *, excluded_labels: Sequence[str] = ()) -> Body:
@@ -39,8 +40,14 @@ def jit_secret(runner: EphemeralRunner, jit: Jit, *, excluded_labels: Sequence[s
 
 
 def template_hash(jit: Jit) -> str:
-    """What the pod's `pod-template-hash` label says."""
-    return hash_bytes_map(_data(jit))
+    """What the pod's `pod-template-hash` label says: another for each JIT config.
+
+    Nobody reads it (contract 2.7), so it is not ARC's own: that one goes over the config byte by
+    byte, which was an eighth of what a runner's life costs us.
+    """
+    data = _data(jit)
+    text = b"\0".join(data[key] for key in sorted(data))
+    return hashlib.sha256(text).hexdigest()[:HASH_LENGTH]
 
 
 def owner_reference(runner: EphemeralRunner) -> Body:
