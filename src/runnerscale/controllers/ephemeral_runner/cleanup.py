@@ -2,8 +2,9 @@
 
 What is local never waits for a GitHub that is away: a pod that has ended goes at once, one that
 never started as soon as GitHub was asked in vain. One that may have a job goes only after GitHub
-forgot the runner; a person who deletes a busy runner waits for the end of its job. Both finalizers go in one patch, once the pod is really gone and
-GitHub is dealt with or given up; whatever finalizers others put there stay.
+forgot the runner; a person who deletes a busy runner waits for the end of its job. Both finalizers
+go in one patch, once the pod is really gone and GitHub is dealt with or given up; whatever
+finalizers others put there stay.
 
 The Secret is left to owner garbage collection. Pure.
 Contract: resources-and-controllers 4.4 R1, R2, 4.4.6; issue log 32-34.
