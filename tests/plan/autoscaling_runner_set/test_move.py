@@ -112,6 +112,38 @@ async def test_idle_runners_that_cannot_be_let_go_hold_it_only_for_so_long() -> 
     assert spec_url(world) == NEW
 
 
+async def test_a_runner_with_a_job_that_only_github_knows_of_is_not_waited_for() -> None:
+    # Seed 369 of the simulation: the listener died as it heard of the job, and the move ended the
+    # next one before it had a session. GitHub refused to forget the runner, and for five minutes
+    # the set had neither listener nor new runners.
+    world = await settled()
+    world.runner("linux-runner-told", status={"phase": "Pending", "runnerId": 3})
+    world.edit(githubConfigUrl=NEW)
+    end = await world.settle()
+    assert spec_url(world) == URL
+    assert end.again_s is not None and end.again_s <= 5  # the answer wakes nobody here
+    world.said_busy.add("linux-runner-told")
+    await world.later(end.again_s)
+    assert spec_url(world) == NEW
+    assert 7 in world.github.at[URL]  # it is in use as long as the job takes
+    world.api.drop(EPHEMERAL_RUNNERS, RUNNERS, "linux-runner-told")
+    await world.settle()
+    assert world.github.at[URL] == {}
+
+
+async def test_one_idle_runner_is_waited_for_whatever_github_says_of_others() -> None:
+    world = await settled()
+    world.runner("linux-runner-told", status={"phase": "Pending", "runnerId": 3})
+    world.runner("linux-runner-idle", status={"phase": "Pending", "runnerId": 4})
+    world.said_busy.add("linux-runner-told")
+    world.edit(githubConfigUrl=NEW)
+    await world.settle()
+    assert spec_url(world) == URL
+    world.api.drop(EPHEMERAL_RUNNERS, RUNNERS, "linux-runner-idle")
+    await world.settle()
+    assert spec_url(world) == NEW
+
+
 async def test_busy_runners_hold_nothing_but_the_deletion_of_their_scale_set() -> None:
     world = await settled()
     world.runner("linux-runner-busy", status={"phase": "Running", "jobId": "j"})

@@ -54,6 +54,15 @@ async def test_idle_are_those_without_a_job_that_live_and_stay() -> None:
     assert seen(world).runners.places == {(URL, 7)}
 
 
+async def test_who_has_a_job_by_githubs_word_alone_has_one() -> None:
+    world = await moving()
+    world.runner("told", status={"phase": "Pending"})
+    world.said_busy.add("told")
+    runners = seen(world).runners
+    assert (runners.idle_places, runners.busy_places) == (frozenset(), {(URL, 7)})
+    assert runners.places == {(URL, 7)}
+
+
 async def test_a_set_that_stays_where_it_is_does_not_look_at_each_runner() -> None:
     world = await settled()
     world.runner("idle", status={"phase": "Pending"})

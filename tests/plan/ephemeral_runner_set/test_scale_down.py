@@ -181,6 +181,21 @@ class TestJobsAndScaleDown:
         await this.later(3600)
         assert this.names == [name]
 
+    async def test_githubs_word_is_known_to_others_as_long_as_it_holds(self) -> None:
+        # Seed 369: a move need not wait for a runner of which GitHub says that it has a job.
+        this = await self.chosen()
+        (name,) = this.names
+        this.github.answers[this.id_of(name)] = JobStillRunning("a job still runs on it")
+        runner = this.runners.store.get(f"{NS}/{name}")
+        assert runner is not None
+        assert not this.reconciler.is_said_busy(runner)  # asked, and not answered
+        this.github.hangs.set()
+        await this.settle()
+        assert this.reconciler.is_said_busy(runner)
+        this.says(1, 1)  # nobody is surplus, so that it is not asked again
+        await this.later(JOB_WORD_HOLDS_S)
+        assert not this.reconciler.is_said_busy(runner)
+
     async def test_the_job_is_stored_while_the_question_is_on_its_way(self) -> None:
         # GitHub then says "never heard of it": the job is over, and its registration gone.
         this = await self.chosen()
