@@ -15,7 +15,7 @@ from tests.simulation.parts import GITHUB_URL
 from tests.simulation.scenario import PlannedFault, PlannedJob, Scenario
 from tests.simulation.settlement import is_lasting, missing
 from tests.simulation.trace import Trace
-from tests.simulation.users import queue_job
+from tests.simulation.users import cancel_what_deletions_wait_for, queue_job
 from tests.simulation.world import World
 
 NAMESPACE = "demo"
@@ -157,6 +157,7 @@ async def _come_to_rest(world: World, outcome: Outcome, healed_s: float) -> None
     quiet_since_s: float | None = None
     while world.clock.monotonic_s() - healed_s < SETTLE_MAX_S:
         await world.clock.sleep(LOOK_EVERY_S)
+        cancel_what_deletions_wait_for(world)
         now_s = world.clock.monotonic_s()
         assert world.api is not None
         outcome.missing = missing(world)

@@ -12,6 +12,7 @@ from runnerscale.core.randomness import seeded
 from tests.simulation import drive
 from tests.simulation.clocks import SkewedClock
 from tests.simulation.faults import FAULTS, KINDS
+from tests.simulation.invariants.names import RUNNERS, is_going, meta
 from tests.simulation.leadership import AWAKENING_S, CONTROLLER_USER, LEASE, LEASES, Leadership
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.runner import FINDS_OUT_AFTER_S
@@ -26,7 +27,7 @@ from tests.simulation.scenario import (
     draw,
 )
 from tests.simulation.settlement import is_lasting
-from tests.simulation.users import queue_job
+from tests.simulation.users import cancel_what_deletions_wait_for, queue_job
 from tests.simulation.world import World
 from tests.simulation.writes import Write
 
@@ -117,6 +118,40 @@ def test_who_deletes_a_runner_with_a_job_without_end_ends_the_job(tmp_path: Path
         jobs = world.github.state.jobs.values()
         assert any(is_lasting(job) for job in jobs)
         assert not any(is_lasting(job) and not job.cancel_asked for job in jobs)
+
+    SimulationLoop(seeded(1)).run(story())
+
+
+def test_a_job_without_end_that_a_deleted_runner_is_given_later_is_ended_too(
+    tmp_path: Path,
+) -> None:
+    """GitHub said that it had one, and is asked again in half a minute: one came (seed 646)."""
+
+    async def story() -> None:
+        world = World(1, tmp_path)
+        await world.start()
+        drive._prepare(world, Scenario(1, (PlannedSet("set-0", 1, 5),), ()))
+        await world.clock.sleep(20)
+        kind = "github-job-still-running"
+        assert await FAULTS[kind](world, PlannedFault(0.0, kind, 5.0, 0.3))
+        for _ in range(5):  # so that it gets one of them
+            queue_job(world, "set-0", LASTING_S)
+        await world.clock.sleep(5)
+        going = {meta(r)["name"] for r in world.objects(RUNNERS) if is_going(r)}
+        jobs = world.github.state.jobs.values()
+        assert going.intersection(job.runner_name for job in jobs)
+
+        decided_by = world.judge.seen.deleted_by
+        by_us = dict.fromkeys(decided_by, CONTROLLER_USER)
+        world.judge.seen.deleted_by = by_us
+        cancel_what_deletions_wait_for(world)
+        assert not any(job.cancel_asked for job in jobs), "what we delete is no person's to end"
+        world.judge.seen.deleted_by = decided_by
+
+        outcome = drive.Outcome(1, world.trace)
+        await drive._come_to_rest(world, outcome, world.clock.monotonic_s())
+        assert not outcome.missing
+        assert not going.intersection(meta(r)["name"] for r in world.objects(RUNNERS))
 
     SimulationLoop(seeded(1)).run(story())
 

@@ -12,7 +12,7 @@ from runnerscale.kube.builtin import SECRETS
 from tests.simulation.faults.fault import SETS, Fault, as_a_job_begins, running, victim
 from tests.simulation.loop import Component
 from tests.simulation.scenario import PlannedFault
-from tests.simulation.users import cancel_lasting
+from tests.simulation.users import cancel_lasting, cancel_what_deletions_wait_for
 from tests.simulation.world import GROUPS, World
 
 NEXT_VERSION = "0.14.3"
@@ -143,6 +143,7 @@ async def set_created_anew(world: World, fault: PlannedFault) -> bool:
     until_s = world.clock.monotonic_s() + GONE_MAX_S
     while world.has(*where) and world.clock.monotonic_s() < until_s:
         await world.clock.sleep(1.0)
+        cancel_what_deletions_wait_for(world)
     await world.clock.sleep(fault.draw * 5)
     await world.api_up()
     if not world.has(*where):
