@@ -6,11 +6,13 @@ the work once; what it cleans up is its own affair, within its own bounds.
 
 import asyncio
 import gc
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 
 from runnerscale.app.file_limit import raise_file_limit, watch_files
+from runnerscale.app.stall_watch import StallWatch, threshold_s
 from runnerscale.core.clock import SystemClock
 
 # Caches of slim structs make few cycles: collect rarely (libraries.md, section 2, "GC").
@@ -40,11 +42,16 @@ async def _watched(
     manner: Callable[[Callable[[], Awaitable[int]]], Awaitable[int]],
     work: Callable[[], Awaitable[int]],
 ) -> int:
-    watching = asyncio.get_running_loop().create_task(watch_files(SystemClock()))
+    loop = asyncio.get_running_loop()
+    watching = [loop.create_task(watch_files(SystemClock()))]
+    over_s = threshold_s(os.environ)
+    if over_s is not None:
+        watching.append(loop.create_task(StallWatch(over_s, clock=SystemClock()).run()))
     try:
         return await manner(work)
     finally:
-        watching.cancel()
+        for task in watching:
+            task.cancel()
 
 
 async def _plainly(work: Callable[[], Awaitable[int]]) -> int:

@@ -20,6 +20,7 @@ from runnerscale.app.controller_manager import (
 )
 from runnerscale.app.logs import LEVELS
 from runnerscale.app.problem import Problem
+from runnerscale.app.stall_watch import VARIABLE as STALL_MS
 from runnerscale.cli.go_flags import GoFlags
 
 COMMAND = "runnerscale controller"
@@ -96,7 +97,7 @@ def controller_flags() -> GoFlags:
         f"stands for --kubeconfig; {LISTENER_SECURITY}=restricted and {LISTENER_RESOURCES}=JSON "
         "are what a listener's container has unless a listenerTemplate says otherwise; "
         "RUNNERSCALE_..._MAX_CONCURRENT_RECONCILES is the flag of that name for images that do "
-        "not know it."
+        f"not know it; {STALL_MS}=50 logs what keeps the event loop for so many milliseconds."
     )
     flags.ignored(
         texts=LEGACY_TEXTS,
