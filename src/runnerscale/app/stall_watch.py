@@ -5,11 +5,13 @@ lease and job by as much. Switched on by `RUNNERSCALE_STALL_MS`, because it cost
 wakes often; benchmarks do, and whoever looks for a culprit in production.
 
 A beat on the loop that comes late is a stall. A thread looks meanwhile at what the loop is doing,
-so that the culprit is named, not the victim. Where the machine is too busy to run us, beats come
+so that the culprit is named, not the victim; the garbage collector, which no thread can look at,
+says itself how long it took. Where the machine is too busy to run us, beats come
 late too: then nearly no CPU time went by on our thread, and that is told beside it. The time is not
 the loop's, as everywhere else: that one stands still with it.
 """
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -91,6 +93,8 @@ class StallWatch:
         self._beat_s = 0.0
         self._seen = ""  # what the loop was doing as its beat was overdue
         self._stopped = threading.Event()
+        self._collecting_s = 0.0
+        self._collected_s = 0.0  # since the last beat
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -99,6 +103,7 @@ class StallWatch:
         self._beat_s = time.perf_counter()
         looking = threading.Thread(target=self._look, args=(every_s,), daemon=True)
         looking.start()
+        gc.callbacks.append(self._collects)
         try:
             while True:
                 before_s, cpu_s = self._beat_s, time.thread_time()
@@ -106,10 +111,23 @@ class StallWatch:
                 self._beat_s = time.perf_counter()
                 late_s = self._beat_s - before_s - every_s
                 if late_s > self._over_s:
-                    self._told(Stall(late_s, time.thread_time() - cpu_s, self._seen))
-                self._seen = ""
+                    self._told(Stall(late_s, time.thread_time() - cpu_s, self._blamed(late_s)))
+                self._seen, self._collected_s = "", 0.0
         finally:
+            gc.callbacks.remove(self._collects)
             self._stopped.set()
+
+    def _blamed(self, late_s: float) -> str:
+        if self._collected_s < late_s / 2:
+            return self._seen
+        return f"the garbage collector, for {self._collected_s * 1000:.0f} ms"
+
+    def _collects(self, phase: str, _info: object) -> None:
+        now_s = time.perf_counter()
+        if phase == "start":
+            self._collecting_s = now_s
+        else:
+            self._collected_s += now_s - self._collecting_s
 
     def _look(self, every_s: float) -> None:
         while not self._stopped.wait(every_s):

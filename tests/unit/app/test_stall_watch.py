@@ -76,3 +76,17 @@ async def test_a_loop_that_stands_still_is_told_with_the_culprit() -> None:
     assert "_the_culprit (" in told[0].culprit
     assert told[0].wall_s > OVER_S
     assert watch._stopped.is_set()  # its thread ends too
+
+
+def test_the_garbage_collector_says_itself_what_it_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch = StallWatch(OVER_S, clock=SystemClock())
+    watch._seen = "whoever made the last object"
+    times = iter([10.0, 10.3, 11.0, 11.1])
+    monkeypatch.setattr(stall_watch.time, "perf_counter", lambda: next(times))
+    for _ in range(2):
+        watch._collects("start", {})
+        watch._collects("stop", {})
+    assert watch._blamed(0.5) == "the garbage collector, for 400 ms"
+    assert watch._blamed(1.0) == "whoever made the last object"
