@@ -80,7 +80,6 @@ class StuckPasses:
             self._reporter.forget(self._resource.kind, _line(key))
         if end.troubles and self._store.get(key) is not None:
             row = row or self._rows.setdefault(key, _Row())
-            row.failing_s, row.why, row.told = None, None, False
             self._note(row, end.troubles)
             self._look(key, row)
             return
@@ -91,10 +90,17 @@ class StuckPasses:
         self._take_back(key, ())
 
     def _note(self, row: _Row, troubles: Sequence[Trouble]) -> None:
-        now_s = self._clock.monotonic_s()
+        """What takes the place of another trouble, or of passes that failed, lasts since then:
+        the work has been blocked as long, and nobody is to wait for the new word anew.
+        """
         before, row.troubles = row.troubles, {}
+        there = {each.reason for each in troubles}
+        ended = [since_s for reason, (since_s, _) in before.items() if reason not in there]
+        ended += [] if row.failing_s is None else [row.failing_s]
+        new_s = min(ended, default=self._clock.monotonic_s())
+        row.failing_s, row.why, row.told = None, None, False
         for each in troubles:
-            since_s = before.get(each.reason, (now_s, each))[0]
+            since_s = before.get(each.reason, (new_s, each))[0]
             row.troubles.setdefault(each.reason, (since_s, each))
 
     def _look(self, key: str, row: _Row) -> None:

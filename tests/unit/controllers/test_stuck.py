@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from runnerscale.api.conditions import READY, RECONCILED
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
+from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.condition_writer import ConditionWriter
 from runnerscale.controllers.metrics import ControllerMetrics
 from runnerscale.controllers.reporting import Reporter
@@ -38,6 +39,7 @@ class World:
         self.error: Exception | None = None
         self.hangs_s = 0.0
         self.unanswered = ""
+        self.troubles: tuple[Trouble, ...] = ()
         self.events: list[tuple[str, str, str]] = []
         self.registry = CollectorRegistry()
         clock = LoopClock(1_700_000_000.0)
@@ -71,6 +73,8 @@ class World:
             return Plan((self.hangs_s,))
         if seen.metadata.name == "s" and self.unanswered:
             return Plan(failed=True, unanswered=self.unanswered)
+        if seen.metadata.name == "s":
+            return Plan(troubles=self.troubles)
         return Plan()
 
     async def apply(self, action: Any) -> None:
@@ -240,5 +244,56 @@ def test_a_call_that_hangs_until_its_deadline_is_told_within_a_minute_of_its_beg
             await asyncio.sleep(60)  # the second call has not ended yet
             assert world.condition() == ("False", "ApiServerRefused")
             assert world.gauge("ApiServerRefused") == 1
+
+    run_virtual(scenario())
+
+
+def waits_for(reason: Reason) -> tuple[Trouble, ...]:
+    return (trouble(reason, about=f"{KIND} ns/s", happened="it is to go"),)
+
+
+def test_what_takes_the_place_of_another_trouble_is_told_without_another_minute(
+    run_virtual: RunVirtual,
+) -> None:
+    # Seed 1552: GitHub refused to forget a runner, then said that it is busy. Between the two
+    # words was most of a minute in which nothing said why the runner stayed.
+    world = World()
+    world.troubles = waits_for(Reason.GITHUB_REFUSED)
+
+    async def scenario() -> None:
+        async with world.running():
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(60)
+            assert world.condition() == ("False", "GitHubRefused")
+            world.troubles = waits_for(Reason.DELETION_WAITS)
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(1)
+            assert world.condition() == ("False", "DeletionWaits")
+            world.troubles = ()
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(1)
+            assert world.condition() == ("True", "Recovered")
+            world.troubles = waits_for(Reason.DELETION_WAITS)  # another time: it may pass
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(30)
+            assert world.condition() == ("True", "Recovered")
+
+    run_virtual(scenario())
+
+
+def test_a_trouble_beside_one_that_lasts_has_its_own_minute(run_virtual: RunVirtual) -> None:
+    world = World()
+    world.troubles = waits_for(Reason.DELETION_WAITS)
+
+    async def scenario() -> None:
+        async with world.running():
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(60)
+            world.troubles += waits_for(Reason.CLEANUP_BLOCKED)  # worse, but it may pass
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(30)
+            assert world.condition() == ("False", "DeletionWaits")
+            await asyncio.sleep(20)
+            assert world.condition() == ("False", "CleanupBlocked")
 
     run_virtual(scenario())
