@@ -58,6 +58,10 @@ conformance: $(VENV)/.dev ## the same cases that a real API server must pass
 bench: kube ## how fast, against a floor of the same run, on the real API server: ten minutes (needs Go)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: counts
+counts: $(VENV)/.dev ## what a clean life costs in writes, reads and calls, and whether that is allowed: seconds
+	@$(BIN)/python -m benchmarks --only life --server embedded --output build/counts.json $(ARGS)
+
 .PHONY: bench-full
 bench-full: kube ## all benchmarks at all sizes on both servers: an hour or two (needs Go)
 	@$(BIN)/python -m benchmarks --full $(ARGS)
@@ -102,6 +106,7 @@ check: $(VENV)/.dev ## format, lint, types, layers, generated files
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy --explicit-package-bases tools
+	$(BIN)/mypy benchmarks
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/generate.py --check
 	$(BIN)/python -m pytest -q tests/unit/test_tidy.py

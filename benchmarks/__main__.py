@@ -20,6 +20,7 @@ from benchmarks.cases import (
     embedded_api,
     fake_github,
     idle,
+    life,
     listener,
     many_sets,
     steady,
@@ -27,14 +28,27 @@ from benchmarks.cases import (
 from benchmarks.report import Report, Row
 
 OUTPUT = Path("build") / "benchmark.json"
-CASES = ("burst", "churn", "steady", "scale", "sets", "idle", "listener", "embedded", "github")
-SHORT = ("burst", "churn", "idle", "listener")
+CASES = (
+    "life",
+    "burst",
+    "churn",
+    "steady",
+    "scale",
+    "sets",
+    "idle",
+    "listener",
+    "embedded",
+    "github",
+)
+SHORT = ("life", "burst", "churn", "idle", "listener")
 
 
 async def rows(case: str, server: str, asked: argparse.Namespace) -> AsyncIterator[Row]:
     """The rows of one case, as they are measured."""
     full, rounds = asked.full, asked.rounds
-    if case == "burst":
+    if case == "life":
+        yield await life.measure(server, 60)
+    elif case == "burst":
         for count in asked.sizes or ([100, 500, 1000] if full else [100, 500]):
             yield await burst.measure(server, count, rounds=rounds)
     elif case == "churn":
@@ -88,7 +102,12 @@ def main(arguments: Sequence[str]) -> int:
     report.write(asked.output)
     print(report.markdown())
     print(f"{len(report.rows)} rows in {time.monotonic() - began_s:.0f} s, kept in {asked.output}")
-    return 0
+    failures = [
+        text for row in report.rows if row.case.startswith("life") for text in life.over_budget(row)
+    ]
+    for text in failures:
+        print(text, file=sys.stderr)
+    return int(bool(failures))
 
 
 if __name__ == "__main__":

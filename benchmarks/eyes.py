@@ -78,6 +78,10 @@ class Eyes:
                 self._news.clear()
                 await self._news.wait()
 
+    async def until_started(self, count: int, *, within_s: float) -> None:
+        """Until so many jobs have been started; raises as `until` does."""
+        await self.until(lambda sights: len(sights.started) >= count, within_s=within_s)
+
 
 def percentile(values: Iterable[float], share: float) -> float:
     """The value that `share` of all do not exceed; not a number where there are none."""

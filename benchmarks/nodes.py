@@ -8,7 +8,7 @@ with the files and the token that a kubelet would mount.
 import asyncio
 import base64
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +92,8 @@ class Nodes:
         if change.old is None and not (pod.status and pod.status.phase in ("Succeeded", "Failed")):
             self._lives[uid] = self._spawn(self._life(pod))
 
-    def _spawn(self, work: Any) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(self._ended)
         return task
 

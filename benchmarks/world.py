@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +34,10 @@ from runnerscale.kube.cluster import load_config, open_client
 from runnerscale.kube.errors import AlreadyExists
 
 NAMESPACE = "bench"
-SERVERS = {"embedded": EmbeddedServer, "kube-apiserver": RealServer}
+SERVERS: dict[str, Callable[[], ServerUnderTest]] = {
+    "embedded": EmbeddedServer,
+    "kube-apiserver": RealServer,
+}
 UP_WITHIN_S = 60.0
 
 
@@ -113,7 +116,7 @@ class World:
 async def world(server_name: str, *, options: Options | None = None) -> AsyncIterator[World]:
     """A world of its own, gone with all its processes at the end."""
     folder = Path(tempfile.mkdtemp(prefix="runnerscale-bench-"))
-    server: ServerUnderTest = SERVERS[server_name]()
+    server = SERVERS[server_name]()
     made: World | None = None
     try:
         await server.start(folder)

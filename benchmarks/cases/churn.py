@@ -65,10 +65,9 @@ async def _rounds(made: World, scale_set: str, count: int, rounds: int) -> Figur
     for number in range(rounds + 1):
         for _ in range(count):
             made.github.queue(scale_set, seconds=0.0)
-        wanted = (number + 1) * count
         if number:
             made.nodes.let_go()
-        await made.eyes.until(lambda s, n=wanted: len(s.started) >= n, within_s=WITHIN_S)
+        await made.eyes.until_started((number + 1) * count, within_s=WITHIN_S)
     made.nodes.let_go()
     await made.eyes.until(lambda s: len(s.gone) >= rounds * count, within_s=WITHIN_S)
     gone = delays(sights.exited, sights.gone)

@@ -492,7 +492,7 @@ class Cluster:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            said = f"{error.stdout or ''}{error.stderr or ''}"
+            said = "".join(map(str, filter(None, (error.stdout, error.stderr))))
             raise CommandFailed(f"{argv}: not ended after {timeout_s:.0f} s:\n{said}") from error
         if check and done.returncode != 0:
             raise CommandFailed(
