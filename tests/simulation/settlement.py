@@ -74,17 +74,21 @@ def _jobs(seen: Seen) -> Iterable[str]:
 
 
 def _is_full_of_lasting(seen: Seen, runner_set: Json) -> bool:
-    name = scale_set_name(runner_set)
-    lasting = [
-        job
+    lasting = _lasting(seen, scale_set_name(runner_set))
+    return lasting >= runner_set["spec"].get("maxRunners", math.inf)
+
+
+def _lasting(seen: Seen, name: str) -> int:
+    return sum(
+        job.state is JobState.RUNNING and is_lasting(job) and name in job.request.labels
         for job in seen.github.jobs.values()
-        if job.state is JobState.RUNNING and is_lasting(job) and name in job.request.labels
-    ]
-    return len(lasting) >= runner_set["spec"].get("maxRunners", math.inf)
+    )
 
 
 def _runner_counts(seen: Seen) -> Iterable[str]:
-    """min(max, min + assigned), all of them registered."""
+    """min(max, min + assigned), all of them registered; more only where jobs last that had begun
+    before somebody lowered the maximum.
+    """
     for runner_set in seen.all(SCALE_SETS):
         name, spec = meta(runner_set)["name"], runner_set["spec"]
         if is_going(runner_set):
@@ -93,6 +97,7 @@ def _runner_counts(seen: Seen) -> Iterable[str]:
         assigned = _assigned(seen, scale_set_name(runner_set))
         assigned += _of_a_scale_set_that_is_gone(seen, scale_set_name(runner_set))
         wanted = min(spec.get("maxRunners", math.inf), spec.get("minRunners", 0) + assigned)
+        wanted = max(wanted, _lasting(seen, scale_set_name(runner_set)))
         here = [r for r in seen.all(RUNNERS) if _serves(r, name) and phase(r) not in TERMINAL]
         if len(here) != wanted:
             yield f"{name} has {len(here)} runners, wanted are {wanted}"

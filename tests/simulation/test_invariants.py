@@ -1,6 +1,8 @@
 """Each invariant can fail: shown on a fabricated breach, and that it is quiet without one."""
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +31,7 @@ from tests.simulation.invariants.leaks import leaks
 from tests.simulation.invariants.pace import BOUNDS
 from tests.simulation.invariants.secrecy import MARKS
 from tests.simulation.invariants.words import wrong_troubles, wrong_words
+from tests.simulation.runner import SECONDS
 from tests.simulation.settlement import missing
 from tests.simulation.writes import NOBODY
 
@@ -333,6 +336,18 @@ def test_at_rest_a_lacking_runner_session_or_end_is_told(case: Case) -> None:
         "set-0 has 0 runners, wanted are 1",
         "set-0 has no session of a listener that runs",
     ]
+
+
+def test_at_rest_jobs_that_last_keep_their_runners_above_a_lowered_maximum(case: Case) -> None:
+    # Seed 1749: nothing ends jobs without an end before all is at rest, and nothing may.
+    _with_sets(case, replicas=1, most=1)
+    for name in ("r1", "r2"):
+        runner, job = case.busy(name)
+        case.runner(name, phase="Running", runnerId=runner.id)
+        job.request = replace(job.request, env=((SECONDS, repr(math.inf)),))
+    assert not [told for told in missing(case.world) if "wanted" in told]
+    job.request = replace(job.request, env=((SECONDS, "20.0"),))
+    assert "set-0 has 2 runners, wanted are 1" in missing(case.world)
 
 
 # -- 8: pace -----------------------------------------------------------------------------------
