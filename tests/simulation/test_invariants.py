@@ -157,6 +157,19 @@ def test_more_runners_than_were_asked_for_are_a_breach(case: Case) -> None:
     assert case.breaches() == ["no runner beyond the maximum"]
 
 
+@pytest.mark.parametrize(("phase", "allowed"), [("Running", True), ("Pending", False)])
+def test_who_works_for_a_scale_set_that_is_gone_takes_no_place(
+    case: Case, phase: str, allowed: bool
+) -> None:
+    # Seed 1917: GitHub had called its job complete where nobody listened any more.
+    _with_sets(case, replicas=1, most=5)
+    stray = {**runner_object("r1", phase=phase), "spec": {"runnerScaleSetId": 1}}
+    case.write(CONTROLLER, RUNNERS, "r1", None, stray)
+    new = {**runner_object("r2"), "spec": {"runnerScaleSetId": 2}}
+    case.write(CONTROLLER, RUNNERS, "r2", None, new)
+    assert ("no runner beyond the maximum" not in case.breaches()) is allowed
+
+
 def test_more_asked_for_than_may_be_is_a_breach_and_a_moment_is_granted(case: Case) -> None:
     _with_sets(case, replicas=0, most=3)
     asked = {**INNER, "spec": {"replicas": 3}}

@@ -32,6 +32,7 @@ from tests.simulation.writes import Write
 HEARD_WITHIN_S = 15.0
 REMEMBERED_S = 150.0  # whatever is broken: watches end, and are begun anew, within so long
 UNBOUNDED = 2**31 - 1
+RUNNING = "Running"
 
 
 @dataclass(slots=True)
@@ -111,13 +112,16 @@ class NoRunnerBeyondTheMaximum(Rule):
     def _strays(self, write: Write) -> int:
         """Runners that work for another scale set than the one that is served now (it is gone, or
         was left): the listener's number has no place for them, and the jobs of the new one are
-        not to wait for theirs, within the maximum.
+        not to wait for theirs, within the maximum. One that says `Running` works: that GitHub calls
+        its job complete is told to a queue that went with its scale set.
         """
         jobs = self.seen.github.jobs.values()
         busy = {job.runner_name for job in jobs if job.state is JobState.RUNNING}
         now = _scale_set_of(write.after)
         return sum(
-            name in busy and namespace == write.namespace and _scale_set_of(runner) != now
+            (name in busy or phase(runner) == RUNNING)
+            and namespace == write.namespace
+            and _scale_set_of(runner) != now
             for (namespace, name), runner in self.seen.objects[RUNNERS].items()
         )
 
