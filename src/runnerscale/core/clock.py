@@ -106,12 +106,18 @@ class ManualClock:
 
 def format_time(seconds: float) -> str:
     """RFC 3339 with second precision in UTC, as Kubernetes writes times: `2026-01-02T03:04:05Z`."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _written(seconds, "seconds")
 
 
 def format_micro_time(seconds: float) -> str:
     """RFC 3339 with microseconds in UTC (Kubernetes MicroTime): `2026-01-02T03:04:05.000000Z`."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _written(seconds, "microseconds")
+
+
+def _written(seconds: float, timespec: str) -> str:
+    # Not strftime: it writes the years before 1000, such as Go's zero time, without their zeros.
+    found = datetime.fromtimestamp(seconds, UTC).isoformat(timespec=timespec)
+    return found.removesuffix("+00:00") + "Z"
 
 
 def parse_time(text: str) -> float:

@@ -43,6 +43,9 @@ def test_a_time_without_an_offset_or_no_time_is_refused(text: str) -> None:
 def test_times_are_written_as_kubernetes_writes_them() -> None:
     assert format_time(1767323045.9) == "2026-01-02T03:04:05Z"
     assert format_micro_time(1767323045.25) == "2026-01-02T03:04:05.250000Z"
+    assert format_micro_time(1767323045.0) == "2026-01-02T03:04:05.000000Z"
+    zero = "0001-01-01T00:00:00Z"  # Go's zero time, as some clients write it
+    assert format_time(parse_time(zero)) == zero
 
 
 def test_a_manual_clock_moves_only_when_told_or_slept() -> None:

@@ -187,7 +187,9 @@ class EphemeralRunnerReconciler:
         if hand.pod is PodPast.NEVER:
             hand = replace(hand, pod=PodPast.MADE)
         omen = omen_of(pod_view(pod)) if is_deleting(pod) else None
-        self._memory.keep(uid, replace(hand, omen=omen or hand.omen))
+        if omen is not None:
+            hand = replace(hand, omen=omen)
+        self._memory.keep(uid, hand)
 
     def _owner(self, item: EphemeralRunner) -> EphemeralRunnerSet | None:
         owner = controller_of(item)

@@ -76,9 +76,10 @@ REMOVALS = {
 def learn(seen: Snapshot, answers: Sequence[tuple[Action, Answered]]) -> Snapshot:
     """The snapshot with the answers of one batch in it."""
     for action, answered in answers:
-        seen = replace(seen, now_s=max(seen.now_s, answered.at_s))
         seen = _learn(seen, action, answered.answer, at_s=answered.at_s)
-    return replace(seen, hand=noticed(seen))
+    seen = replace(seen, now_s=max([seen.now_s, *(answered.at_s for _, answered in answers)]))
+    hand = noticed(seen)
+    return seen if hand is seen.hand else replace(seen, hand=hand)
 
 
 def noticed(seen: Snapshot) -> Hand:
@@ -111,11 +112,14 @@ def registered(jit: Jit, *, at_s: float) -> Hand:
 def _learn(seen: Snapshot, action: Action, answer: Answer, *, at_s: float) -> Snapshot:
     match action:
         case GenerateJit() | FindRunner() | AskRunner() | RemoveRunner():
-            seen = replace(seen, hand=replace(seen.hand, confirmed=True))
+            if not seen.hand.confirmed:
+                seen = replace(seen, hand=replace(seen.hand, confirmed=True))
             if isinstance(answer, GitHubFailed):
                 return _github_failed(seen, action, answer, at_s=at_s)
-            talk = replace(seen.hand.talk, tries=0, not_before_s=0.0, trouble=None)
-            seen = replace(seen, hand=replace(seen.hand, talk=talk))
+            talk = seen.hand.talk
+            if talk.tries or talk.not_before_s or talk.trouble:
+                talk = replace(talk, tries=0, not_before_s=0.0, trouble=None)
+                seen = replace(seen, hand=replace(seen.hand, talk=talk))
             return _github_answered(seen, action, answer, at_s=at_s)
         case PatchStatus() | SetFinalizers() | DeleteRunner():
             return _runner_written(seen, action, answer, at_s=at_s)
@@ -240,10 +244,10 @@ def _runner_written(
         return replace(seen, stale=True)
     if not isinstance(answer, Done):
         return _unanswered(seen, action, answer)
-    runner = replace(seen.runner, resource_version=answer.resource_version)
+    version = answer.resource_version
     match action:
         case PatchStatus():
-            kept = {
+            kept: dict[str, Any] = {
                 name: value
                 for name in (
                     "phase",
@@ -256,17 +260,18 @@ def _runner_written(
                 )
                 if (value := getattr(action, name)) is not None
             }
-            runner = replace(runner, **kept)
+            runner = replace(seen.runner, resource_version=version, **kept)
             if action.failed_pod and action.failed_pod not in runner.failures:
                 runner = replace(runner, failures=(*runner.failures, action.failed_pod))
             return replace(seen, runner=runner)
         case SetFinalizers(finalizers=finalizers, last_words=words):
             ours = set(finalizers) & set(EPHEMERAL_RUNNER_FINALIZERS)
             gone = seen.deleting and not ours and not finalizers
-            runner = replace(runner, finalizers=finalizers)
+            runner = replace(seen.runner, resource_version=version, finalizers=finalizers)
             return replace(seen, runner=runner, gone=gone, last_words=words)
         case DeleteRunner():
-            return replace(seen, runner=replace(runner, deleted_s=at_s))
+            runner = replace(seen.runner, resource_version=version, deleted_s=at_s)
+            return replace(seen, runner=runner)
 
 
 def _child_written(seen: Snapshot, action: Action, answer: Answer, *, at_s: float) -> Snapshot:
@@ -289,7 +294,8 @@ def _child_written(seen: Snapshot, action: Action, answer: Answer, *, at_s: floa
             hand = replace(hand, secret_lost=True)
         case CreatePod(), Done(resource_version=version, uid=uid):
             pod = PodView(uid=uid, created_s=at_s, changed_s=at_s, resource_version=version)
-            return replace(seen, pod=pod, hand=replace(hand, refusal=None))
+            kept = hand if hand.refusal is None else replace(hand, refusal=None)
+            return replace(seen, pod=pod, hand=kept)
         case CheckPod(), Found(pod=pod):
             return replace(seen, pod=pod)
         case CheckPod(), Said.ABSENT:
