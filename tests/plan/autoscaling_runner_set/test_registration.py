@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from runnerscale.api import labels as keys
+from runnerscale.controllers.autoscaling_runner_set.registration import CHECK_EVERY_S
 from runnerscale.kube.errors import Conflict
 from runnerscale.scaleset.errors import CredentialsRefused, ScaleSetNotFound, Unavailable
 from runnerscale.scaleset.model import RunnerScaleSet
@@ -48,6 +49,18 @@ async def _edited_as_it_is_made(world: World, **spec: object) -> None:
     with pytest.raises(Conflict):  # the queue looks again
         await world.settle()
     await world.settle()
+
+
+async def test_one_made_anew_whose_id_could_not_be_stored_is_not_made_twice_either() -> None:
+    # Seed 2155: the stored id of the one that was gone hid the new one's.
+    world = World()
+    await world.settle()
+    world.github.sets.clear()  # somebody deleted it
+    world.clock.advance(CHECK_EVERY_S + 1)
+    await _edited_as_it_is_made(world, runnerGroup="testgroup")
+    assert [call[0] for call in world.github.writes()] == ["create", "create", "update"]
+    assert {s.runner_group_name for s in world.github.sets.values()} == {"testgroup"}
+    assert world.annotations[keys.SCALE_SET_ID] == "8"
 
 
 async def test_a_scale_set_whose_id_could_not_be_stored_is_not_made_twice() -> None:

@@ -178,9 +178,9 @@ class Snapshot:
         )
 
     def annotation(self, key: str) -> str:
-        """An annotation of the object, or what is about to be one; "" where there is neither."""
+        """What is about to be an annotation of the object, or is one; "" where there is neither."""
         stored = (self.meta.annotations or {}).get(key, "")
-        return stored or self.known.unrecorded.get(key, "")
+        return self.known.unrecorded.get(key, "") or stored  # the old id of one that is gone
 
     @property
     def scale_set_id(self) -> int:
