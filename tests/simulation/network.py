@@ -12,9 +12,9 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from runnerscale.core.http_connection import HttpConnection
+from runnerscale.core.http_dial import Address, Dial
 from runnerscale.core.randomness import Random
-from runnerscale.kube.http_connection import HttpConnection
-from runnerscale.kube.httptools_transport import Address, Dial
 from tests.simulation.loop import COMPONENT, Component
 
 HOST = "127.0.0.1"

@@ -14,6 +14,8 @@ import aiohttp
 import yarl
 from multidict import CIMultiDictProxy
 
+from runnerscale.core.http_connection import SAID_MAX
+from runnerscale.core.http_dial import keep_watch
 from runnerscale.core.plain_text import one_line
 from runnerscale.kube.errors import BadAnswer, ConfigError, Unreachable
 from runnerscale.kube.transport import (
@@ -22,12 +24,10 @@ from runnerscale.kube.transport import (
     CONNECTIONS_MAX,
     IDLE_CONNECTION_S,
     NO_HEADERS,
-    SAID_MAX,
     Answer,
     Endpoint,
     LineSplitter,
     Stream,
-    keep_watch,
 )
 
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")

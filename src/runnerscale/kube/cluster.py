@@ -16,6 +16,7 @@ from pathlib import Path
 import structlog
 
 from runnerscale.core.clock import Clock
+from runnerscale.core.http_dial import Dial, tcp_dial
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
 from runnerscale.kube.aiohttp_transport import AiohttpTransport
@@ -29,7 +30,7 @@ from runnerscale.kube.credentials import (
 )
 from runnerscale.kube.errors import ConfigError
 from runnerscale.kube.exec_plugin import ExecCredentials, ExecPlugin, RunProcess, run_process
-from runnerscale.kube.httptools_transport import Dial, HttptoolsTransport, tcp_dial
+from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.pem import ClientCertificate
 from runnerscale.kube.transport import Endpoint

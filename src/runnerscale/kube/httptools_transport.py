@@ -1,25 +1,30 @@
 """The transport without a library in between: llhttp's parser on asyncio's own connections.
 
-A request costs a sixth of what it costs through aiohttp (docs/performance.md), and requests are
-most of what the controller does. It serves the common case, an API server that is reached
+A request costs a sixth of what it costs through aiohttp (ADR 16), and requests are most of what
+the controller does. It serves the common case, an API server that is reached
 directly; through a proxy `AiohttpTransport` does (`cluster.py` chooses). What it promises is
 `transport.py`'s `Transport`, and both pass the same tests.
 """
 
 import asyncio
 import re
-import socket
 import ssl
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 import yarl
 
-from runnerscale.kube.errors import BadAnswer, ConfigError, Unreachable
-from runnerscale.kube.http_connection import HttpConnection, StaleConnection
+from runnerscale.core.http_connection import (
+    HttpConnection,
+    HttpFault,
+    NotHttp,
+    StaleConnection,
+)
+from runnerscale.core.http_dial import Address, Dial, tcp_dial
+from runnerscale.core.http_pool import IdleConnections
+from runnerscale.core.http_request import UnsafeHeader, request_bytes
+from runnerscale.kube.errors import BadAnswer, ConfigError, KubeError, Unreachable
 from runnerscale.kube.transport import (
     BODY_BYTES_MAX,
     CONNECT_TIMEOUT_S,
@@ -30,44 +35,9 @@ from runnerscale.kube.transport import (
     Endpoint,
     LineSplitter,
     Stream,
-    keep_watch,
 )
 
-SWEEP_EVERY_S = 1.0  # those that are due within so long are closed with those that are due now
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~:-]*")
-_UNSAFE = re.compile(r"[\r\n\0]")
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to connect to. `tls` None: plain TCP."""
-
-    host: str
-    port: int
-    tls: ssl.SSLContext | None
-    server_name: str
-
-
-Dial = Callable[[Address, Callable[[], HttpConnection]], Awaitable[HttpConnection]]
-
-
-async def tcp_dial(address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:
-    """A connection over real sockets.
-
-    Raises:
-        OSError: nobody there, no such name, or the TLS handshake failed.
-    """
-    transport, connection = await asyncio.get_running_loop().create_connection(
-        make,
-        address.host,
-        address.port,
-        ssl=address.tls,
-        server_hostname=address.server_name if address.tls is not None else None,
-    )
-    sock: socket.socket | None = transport.get_extra_info("socket")
-    if sock is not None:
-        keep_watch(sock)
-    return connection
 
 
 class HttptoolsTransport:
@@ -98,13 +68,12 @@ class HttptoolsTransport:
             tls = ssl.create_default_context()
         name = endpoint.server_name or base.host
         self._address = Address(base.host, base.port, tls, name)
-        self._host_line = f"Host: {base.host_port_subcomponent}\r\n"
+        self._host_header = base.host_port_subcomponent or ""
         self._dial = dial
         self._body_bytes_max = body_bytes_max
         self._room = asyncio.Semaphore(connections_max)
-        self._idle: deque[tuple[float, HttpConnection]] = deque()
+        self._idle = IdleConnections(idle_s=IDLE_CONNECTION_S, most=connections_max)
         self._streams: set[HttpConnection] = set()
-        self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
         self.on_untrusted: Callable[[], bool] | None = None  # True: there is a new authority
 
@@ -125,18 +94,21 @@ class HttptoolsTransport:
         """See `Transport`."""
         raw = self._raw(method, path, query, headers, body)
         async with self._room:
-            connection = self._idle_connection() or await self._connect()
+            connection = self._idle.take(self._address) or await self._connect()
             try:
-                answer = await connection.request(raw)
+                got = await connection.request(raw)
             except StaleConnection as error:
                 if error.sent and method != "GET":
                     # The server may have taken it and died: for the caller to find out.
-                    raise _broken(error) from None
+                    raise _error_of(self.host, error) from None
                 connection = await self._connect()
                 try:
-                    answer = await connection.request(raw)
-                except StaleConnection as again:  # a new one, closed before it could be used
-                    raise _broken(again) from None
+                    got = await connection.request(raw)
+                except HttpFault as again:  # or a new one, closed before it could be used
+                    raise _error_of(self.host, again) from None
+            except HttpFault as error:
+                raise _error_of(self.host, error) from None
+            answer = Answer(connection.status, connection.headers, got)
             self._put_back(connection)
             return answer
 
@@ -156,9 +128,9 @@ class HttptoolsTransport:
         try:
             try:
                 await connection.stream(raw, silence_max_s=silence_max_s)
-            except StaleConnection as error:  # closed before it could be used
-                raise _broken(error) from None
-            yield _HttptoolsStream(connection, silence_max_s, self._body_bytes_max)
+            except HttpFault as error:
+                raise _error_of(self.host, error) from None
+            yield _HttptoolsStream(self.host, connection, silence_max_s, self._body_bytes_max)
         finally:
             self._streams.discard(connection)
             connection.abort()
@@ -166,12 +138,7 @@ class HttptoolsTransport:
     async def close(self) -> None:
         """See `Transport`."""
         self._is_closed = True
-        if self._sweep is not None:
-            self._sweep.cancel()
-            self._sweep = None
-        connections = [connection for _, connection in self._idle] + list(self._streams)
-        self._idle.clear()
-        for connection in connections:
+        for connection in [*self._idle.empty(), *self._streams]:
             await connection.gone()
 
     # -- connections ---------------------------------------------------------------------------
@@ -180,7 +147,7 @@ class HttptoolsTransport:
         address = self._address
 
         def make() -> HttpConnection:
-            return HttpConnection(self.host, made_for=address, body_bytes_max=self._body_bytes_max)
+            return HttpConnection(made_for=address, body_bytes_max=self._body_bytes_max)
 
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -200,32 +167,11 @@ class HttptoolsTransport:
         except UnicodeError as error:  # "a..b", a label of 64 letters: no resolver is asked
             raise ConfigError(f"{self.host} holds no name of a host") from error
 
-    def _idle_connection(self) -> HttpConnection | None:
-        """The one that was used last: the others may grow old and be closed."""
-        while self._idle:
-            _, connection = self._idle.pop()
-            if connection.made_for is self._address and connection.is_open:
-                return connection
-            connection.close()
-        return None
-
     def _put_back(self, connection: HttpConnection) -> None:
-        if self._is_closed or not (connection.may_be_used_again and connection.is_open):
+        if self._is_closed:
             connection.close()
-            return
-        loop = asyncio.get_running_loop()
-        self._idle.append((loop.time(), connection))
-        if self._sweep is None:
-            self._sweep = loop.call_later(IDLE_CONNECTION_S, self._close_old)
-
-    def _close_old(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._idle and self._idle[0][0] + IDLE_CONNECTION_S <= loop.time() + SWEEP_EVERY_S:
-            self._idle.popleft()[1].close()
-        self._sweep = None
-        if self._idle:
-            wait_s = self._idle[0][0] + IDLE_CONNECTION_S - loop.time()
-            self._sweep = loop.call_later(wait_s, self._close_old)
+        else:
+            self._idle.put_back(connection)
 
     # -- bytes ---------------------------------------------------------------------------------
 
@@ -240,26 +186,28 @@ class HttptoolsTransport:
         target = path if _PLAIN_PATH.fullmatch(path) else quote(path, safe="/%:@!$&'()*+,;=~")
         if query:
             target = f"{target}?{urlencode(query, quote_via=quote)}"
-        head = [f"{method} {self._prefix}{target} HTTP/1.1\r\n", self._host_line]
-        for name, value in headers.items():
-            if _UNSAFE.search(value) or _UNSAFE.search(name):
-                raise ConfigError(f"the header {name!r} for {self.host} holds a line end")
-            head.append(f"{name}: {value}\r\n")
-        if body is not None:
-            head.append(f"Content-Length: {len(body)}\r\n")
-        elif method not in ("GET", "HEAD"):
-            head.append("Content-Length: 0\r\n")
-        head.append("\r\n")
-        start = "".join(head).encode("utf-8")
-        return start + body if body else start
+        try:
+            return request_bytes(method, self._prefix + target, self._host_header, headers, body)
+        except UnsafeHeader as error:
+            raise ConfigError(
+                f"the header {error.name!r} for {self.host} holds a line end"
+            ) from None
 
 
-def _broken(error: StaleConnection) -> Unreachable:
-    return Unreachable(str(error), sent=error.sent)
+def _error_of(host: str, fault: HttpFault) -> KubeError:
+    """The connection's faults become those of `errors.py`."""
+    if isinstance(fault, NotHttp):
+        return BadAnswer(f"{host}: {fault}")
+    if isinstance(fault, StaleConnection):
+        return Unreachable(f"{host} closed the connection", sent=fault.sent)
+    return Unreachable(f"{host}: {fault}")
 
 
 class _HttptoolsStream:
-    def __init__(self, connection: HttpConnection, silence_max_s: float, bytes_max: int) -> None:
+    def __init__(
+        self, host: str, connection: HttpConnection, silence_max_s: float, bytes_max: int
+    ) -> None:
+        self._host = host
         self._connection = connection
         self._silence_max_s = silence_max_s
         self._bytes_max = bytes_max
@@ -268,18 +216,22 @@ class _HttptoolsStream:
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
         splitter = LineSplitter()
-        while chunk := await self._connection.chunk(self._silence_max_s):
+        while chunk := await self._chunk():
             for line in splitter.feed(chunk):
                 yield line
         if splitter.rest:
-            raise Unreachable(f"{self._connection.host} ended the answer in the middle of a line")
+            raise Unreachable(f"{self._host} ended the answer in the middle of a line")
 
     async def read(self) -> bytes:
         body = bytearray()
-        while chunk := await self._connection.chunk(self._silence_max_s):
+        while chunk := await self._chunk():
             body += chunk
             if len(body) > self._bytes_max:
-                raise BadAnswer(
-                    f"{self._connection.host}: the answer is larger than {self._bytes_max} bytes"
-                )
+                raise BadAnswer(f"{self._host}: the answer is larger than {self._bytes_max} bytes")
         return bytes(body)
+
+    async def _chunk(self) -> bytes:
+        try:
+            return await self._connection.chunk(self._silence_max_s)
+        except HttpFault as error:
+            raise _error_of(self._host, error) from None

@@ -10,7 +10,6 @@ Traffic to the API server never follows `https_proxy` of the environment (contra
 proxy is used only where the kubeconfig names one.
 """
 
-import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -20,18 +19,12 @@ from typing import Protocol
 from runnerscale.kube.errors import BadAnswer
 
 CONNECTIONS_MAX = 100  # calls at once; more wait in line within their deadline
-SAID_MAX = 200  # characters of a library's own words in a message of ours
 CONNECT_TIMEOUT_S = 10.0  # a host that does not answer a SYN for so long is down
 IDLE_CONNECTION_S = 30.0  # closed by us before a server or balancer does it under a request
 LINE_BYTES_MAX = 16 * 1024 * 1024  # ten times the largest object that etcd stores
 CHUNK_BYTES = 256 * 1024
 # A page of 500 objects is a few MiB; only one of the largest Secrets would come near this.
 BODY_BYTES_MAX = 256 * 1024 * 1024
-# A peer that vanished without a word (node lost, half-open connection) is noticed after
-# KEEPALIVE_IDLE_S + KEEPALIVE_TRIES * KEEPALIVE_EVERY_S, also on a quiet watch.
-KEEPALIVE_IDLE_S = 30
-KEEPALIVE_EVERY_S = 10
-KEEPALIVE_TRIES = 3
 
 NO_HEADERS: Mapping[str, str] = {}
 
@@ -115,18 +108,6 @@ class Endpoint:
     tls: ssl.SSLContext | None = None
     server_name: str = ""
     proxy_url: str = ""
-
-
-def keep_watch(connected: socket.socket) -> None:
-    """Let the system notice that the peer of this socket is gone."""
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
-        ("TCP_KEEPINTVL", KEEPALIVE_EVERY_S),
-        ("TCP_KEEPCNT", KEEPALIVE_TRIES),
-    ):
-        if hasattr(socket, name):  # not on every system
-            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class LineSplitter:

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from runnerscale.kube.http_connection import HttpConnection
-from runnerscale.kube.httptools_transport import Address
+from runnerscale.core.http_connection import HttpConnection
+from runnerscale.core.http_dial import Address
 
 
 async def virtual_dial(address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:

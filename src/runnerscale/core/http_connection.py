@@ -1,8 +1,10 @@
-"""One HTTP/1.1 connection of the direct transport: one exchange at a time, parsed by llhttp.
+"""One HTTP/1.1 connection to a server: one exchange at a time, parsed by llhttp.
 
-The protocol that asyncio calls and llhttp calls back. It knows nothing of pools, names or
-deadlines (`httptools_transport.py`), and of Kubernetes nothing at all. Whatever goes wrong
-while an exchange is under way becomes an error of `errors.py`, once.
+The protocol that asyncio calls and llhttp calls back. Here because both `kube/` and `scaleset/`
+stand on it and must not know each other. It knows nothing of pools (`http_pool.py`), of names and
+sockets (`http_dial.py`), of deadlines, and of what is said over it. Whatever goes wrong while an
+exchange is under way becomes a fault below, once; each side makes its own errors of them, with the
+name of the host in front.
 """
 
 import asyncio
@@ -11,36 +13,44 @@ from typing import Any, cast
 import httptools
 
 from runnerscale.core.plain_text import one_line
-from runnerscale.kube.errors import BadAnswer, KubeError, Unreachable
-from runnerscale.kube.transport import BODY_BYTES_MAX, SAID_MAX, Answer
 
 # Of the head of an answer, and without a byte of its body later on (chunk extensions, trailers);
-# the head that Kubernetes sends takes a few hundred.
+# the head that Kubernetes or GitHub sends takes a few hundred.
 HEAD_BYTES_MAX = 512 * 1024
 BUFFER_BYTES_MAX = 4 * 1024 * 1024  # of a stream that nobody reads: then the peer has to wait
+SAID_MAX = 200  # characters of a library's own words in a message of ours
 
 
-class StaleConnection(KubeError):
+class HttpFault(Exception):
+    """No whole answer. The text is without host and secrets: "the answer was cut"."""
+
+
+class BrokenConnection(HttpFault):
+    """Cut or silent while an answer was due; the request may have taken effect."""
+
+
+class StaleConnection(HttpFault):
     """The peer closed a connection that had been used before, without a byte of an answer.
 
     Most often it had closed it already when the request was written. `sent` is False where it
     had been lost before, also a new one: nothing was written.
     """
 
-    def __init__(self, message: str, *, sent: bool) -> None:
-        """`message`: without secrets."""
-        super().__init__(message)
+    def __init__(self, *, sent: bool) -> None:
+        """`sent`: something was written."""
+        super().__init__("the connection was closed")
         self.sent = sent
+
+
+class NotHttp(HttpFault):
+    """What came is no answer, or larger than the bound."""
 
 
 class HttpConnection(asyncio.Protocol):
     """Made by a dial; `request` or `stream` begins an exchange, and only one at a time."""
 
-    def __init__(
-        self, host: str, *, made_for: object = None, body_bytes_max: int = BODY_BYTES_MAX
-    ) -> None:
-        """`host`: for messages. `made_for`: whatever the maker wants to know it by."""
-        self.host = host
+    def __init__(self, *, body_bytes_max: int, made_for: object = None) -> None:
+        """`made_for`: whatever the maker wants to know it by."""
         self.made_for = made_for
         self.exchanges = 0
         self.is_open = False
@@ -50,21 +60,29 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser: Any = None
         self._waiter: asyncio.Future[None] | None = None
-        self._failure: KubeError | None = None
+        self._failure: HttpFault | None = None
         self._is_paused = False
         self._lost: asyncio.Event | None = None
         self._reset(is_stream=False)
         self._is_busy = False
 
+    @property
+    def has_head(self) -> bool:
+        """The head of the last answer came whole, whatever became of its body."""
+        return self._is_head_complete
+
     # -- exchanges -----------------------------------------------------------------------------
 
-    async def request(self, raw: bytes) -> Answer:
-        """Send it; the whole answer. Given up on the way, the connection is closed.
+    async def request(self, raw: bytes) -> bytes:
+        """Send it; the answer's whole body. Given up on the way, the connection is closed.
+
+        `status`, `reason` and `headers` are the answer's from then on, and already when only its
+        body broke: `has_head` says so.
 
         Raises:
-            Unreachable: cut, or no HTTP connection at all.
+            BrokenConnection: cut, or no HTTP connection at all.
             StaleConnection: see there.
-            BadAnswer: not HTTP, or without end.
+            NotHttp: not HTTP, or without end.
         """
         self._begin(raw, is_stream=False)
         try:
@@ -72,7 +90,7 @@ class HttpConnection(asyncio.Protocol):
         except BaseException:  # also when cancelled: half an answer may still be on its way
             self.abort()
             raise
-        return Answer(self.status, self.headers, bytes(self._body))
+        return bytes(self._body)
 
     async def stream(self, raw: bytes, *, silence_max_s: float) -> None:
         """Send it and wait for the head of the answer; then `chunk`. Raises as `request`."""
@@ -113,12 +131,13 @@ class HttpConnection(asyncio.Protocol):
         self._is_busy = True
         self.exchanges += 1
         if self._transport is None or self._transport.is_closing():
-            self._fail(StaleConnection(f"{self.host} closed the connection", sent=False))
+            self._fail(StaleConnection(sent=False))
             return
         self._transport.write(raw)
 
     def _reset(self, *, is_stream: bool) -> None:
         self.status = 0
+        self.reason = ""
         self.headers: dict[str, str] = {}
         self._is_stream = is_stream
         self._is_head_complete = False
@@ -141,7 +160,7 @@ class HttpConnection(asyncio.Protocol):
                     async with asyncio.timeout(silence_max_s):
                         await self._waiter
             except TimeoutError:
-                raise Unreachable(f"{self.host}: no byte came for too long") from None
+                raise BrokenConnection("no byte came for too long") from None
             finally:
                 self._waiter = None
 
@@ -149,7 +168,7 @@ class HttpConnection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _fail(self, error: KubeError) -> None:
+    def _fail(self, error: HttpFault) -> None:
         if self._failure is None and not self._is_complete:
             self._failure = error
         self._is_busy = False
@@ -176,11 +195,11 @@ class HttpConnection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             said = one_line(str(error), SAID_MAX)
-            self._fail(BadAnswer(f"{self.host}: not an HTTP answer: {said}"))
+            self._fail(NotHttp(f"not an HTTP answer: {said}"))
             return
         if self._is_busy and self._bare_bytes > HEAD_BYTES_MAX:
             what = "what is around its body" if self._is_head_complete else "its head"
-            self._fail(BadAnswer(f"{self.host}: not an HTTP answer: {what} has no end"))
+            self._fail(NotHttp(f"not an HTTP answer: {what} has no end"))
 
     def eof_received(self) -> None:
         """The transport closes itself; `connection_lost` follows."""
@@ -197,14 +216,12 @@ class HttpConnection(asyncio.Protocol):
             self.on_message_complete()
             return
         if self.exchanges > 1 and not self._head_bytes:
-            self._fail(StaleConnection(f"{self.host} closed the connection", sent=True))
+            self._fail(StaleConnection(sent=True))
         elif self._is_head_complete:
-            self._fail(Unreachable(f"{self.host}: the answer was cut"))
+            self._fail(BrokenConnection("the answer was cut"))
         else:
             why = f"{type(error).__name__}: {error}" if error else "closed by the other side"
-            self._fail(
-                Unreachable(f"{self.host}: the connection broke ({one_line(why, SAID_MAX)})")
-            )
+            self._fail(BrokenConnection(f"the connection broke ({one_line(why, SAID_MAX)})"))
 
     def _ends_with_connection(self) -> bool:
         return (
@@ -220,6 +237,11 @@ class HttpConnection(asyncio.Protocol):
         if not self._is_busy:
             self.abort()
 
+    def on_status(self, reason: bytes) -> None:
+        """A part of the words behind the status code."""
+        if self._is_busy and not self._is_head_complete:
+            self.reason += reason.decode("utf-8", "replace")
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """One whole header; those behind a body (trailers) are nothing that we know."""
         if self._is_busy and not self._is_head_complete:
@@ -231,7 +253,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self.status = self._parser.get_status_code()
         if self.status < 100:
-            self._fail(BadAnswer(f"{self.host}: not an HTTP answer: status {self.status}"))
+            self._fail(NotHttp(f"not an HTTP answer: status {self.status}"))
         elif self.status >= 200:
             self._is_head_complete = True
             if self._is_stream:
@@ -250,15 +272,14 @@ class HttpConnection(asyncio.Protocol):
             self._wake()
         elif len(self._body) > self._body_bytes_max:
             self._body.clear()
-            self._fail(
-                BadAnswer(f"{self.host}: the answer is larger than {self._body_bytes_max} bytes")
-            )
+            self._fail(NotHttp(f"the answer is larger than {self._body_bytes_max} bytes"))
 
     def on_message_complete(self) -> None:
         """The answer is whole."""
         if not self._is_busy:
             return
         if self.status < 200:
+            self.reason = ""
             self.headers = {}
             return
         self._is_busy = False
