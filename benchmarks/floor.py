@@ -22,10 +22,10 @@ from runnerscale.kube.builtin import PODS, SECRETS
 from runnerscale.kube.errors import Conflict, NotFound
 from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.transport import Endpoint
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.config_url import parse_config_url
 from runnerscale.scaleset.credentials import personal_access_token
+from runnerscale.scaleset.httptools_transport import HttptoolsTransport as GitHubTransport
 from runnerscale.scaleset.model import JobEventKind
 from runnerscale.scaleset.transport import Request, Response
 from runnerscale.scaleset.user_agent import SystemInfo
@@ -36,7 +36,7 @@ SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "m
 POLL_CAPACITY = 10_000
 
 
-class _Spy(AiohttpTransport):
+class _Spy(GitHubTransport):
     """Remembers the last request, so that it can be sent again with another name in it."""
 
     last: Request | None = None

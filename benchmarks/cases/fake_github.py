@@ -7,10 +7,10 @@ from benchmarks import github as pretended
 from benchmarks.report import Row
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import system_random
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.config_url import parse_config_url
 from runnerscale.scaleset.credentials import personal_access_token
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.user_agent import SystemInfo
 
 AT_ONCE = 64
@@ -23,7 +23,7 @@ async def measure(count: int) -> Row:
         async with ScaleSetClient(
             parse_config_url(f"{github.url}/demo-org/demo", force_ghes=False),
             personal_access_token("a-token"),
-            transport=AiohttpTransport(),
+            transport=open_transport(),
             clock=SystemClock(),
             random=system_random(),
             system_info=SystemInfo(system="bench", version="0", commit_sha="", subsystem="bench"),

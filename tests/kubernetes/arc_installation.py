@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import system_random
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.credentials import personal_access_token
+from runnerscale.scaleset.route import open_transport
 from tests.arc.objects import Arc
 from tests.kubernetes.github import OWNER
 from tests.kubernetes.node import MANAGER_IMAGE
@@ -119,7 +119,7 @@ def at_github(url: str, call: Callable[[ScaleSetClient], Awaitable[T]]) -> T:
         client = ScaleSetClient(
             url,
             personal_access_token(TOKEN),
-            transport=AiohttpTransport(),
+            transport=open_transport(),
             clock=SystemClock(),
             random=system_random(),
         )

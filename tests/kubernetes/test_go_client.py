@@ -26,10 +26,10 @@ from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import system_random
 from runnerscale.fake_github.options import AssignmentMode, Options
 from runnerscale.fake_github.server import FakeGitHub
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.credentials import personal_access_token
 from runnerscale.scaleset.model import JobEventKind
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.user_agent import SystemInfo
 
 TOKEN = "ghp_known"
@@ -104,7 +104,7 @@ async def play_ours(recorder: Recorder) -> None:
     client = ScaleSetClient(
         f"{recorder.url}/scene",
         personal_access_token(TOKEN),
-        transport=AiohttpTransport(),
+        transport=open_transport(),
         clock=SystemClock(),
         random=system_random(),
         system_info=SystemInfo("scene", "1", "c", 1, "play"),

@@ -7,6 +7,7 @@ at a time is judged in `leadership.py`.
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -35,7 +36,7 @@ from runnerscale.credentials.clients import ClientCache
 from runnerscale.kube.builtin import ROLE_BINDINGS, ROLES
 from runnerscale.kube.cluster import Login
 from runnerscale.kube.metrics import KubeMetrics
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.user_agent import SystemInfo
 from tests.simulation.loop import Component
 from tests.simulation.network import Network
@@ -102,13 +103,8 @@ class ControllerProcess:
                 subsystem=SUBSYSTEM,
             ),
             environ={},
-            transport_factory=lambda options: AiohttpTransport(
-                NetworkOptions(
-                    proxies=options.proxies,
-                    root_ca_pem=options.root_ca_pem,
-                    verify_tls=options.verify_tls,
-                    connector=network.connector(self.component),
-                )
+            transport_factory=lambda options: open_transport(
+                replace(options, dial=network.dial(self.component))
             ),
         )
         options = ControllerOptions(

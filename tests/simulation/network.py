@@ -1,15 +1,14 @@
 """The network of the simulated world: connections that know their two ends, and can be cut.
 
-Real HTTP goes over it, byte for byte, through aiohttp on both sides; only the sockets are
-virtual. A component reaches a server through a connector of its own, so that its death, a cut
-between two parts, or a slow line are things that happen to connections and to nothing else.
+Real HTTP goes over it, byte for byte, from the direct transports to aiohttp's server; only the
+sockets are virtual. A component reaches a server through a dial of its own, so that its death, a
+cut between two parts, or a slow line are things that happen to connections and to nothing else.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import aiohttp
 from aiohttp import web
 
 from runnerscale.core.http_connection import HttpConnection
@@ -30,12 +29,8 @@ class Network:
         self.delay_max_s = 0.0  # each new connection takes up to so long
         self.opened = 0
 
-    def connector(self, component: Component) -> Callable[[object], aiohttp.BaseConnector]:
-        """Makes the connectors of a component; the argument (a bound, a context) is ignored."""
-        return lambda _what: _Connector(self, component)
-
     def dial(self, component: Component) -> Dial:
-        """Makes the direct connections of a component."""
+        """Makes the connections of a component, whoever is at the other end."""
 
         async def dial(address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:
             connection: HttpConnection = await self.connect(component, address.port, make)
@@ -89,19 +84,6 @@ class Network:
         lines[:] = [line for line in lines if not line.is_closing()]
         lines.append(transport)
         return protocol
-
-
-class _Connector(aiohttp.BaseConnector):
-    def __init__(self, network: Network, component: Component) -> None:
-        super().__init__(limit=0, enable_cleanup_closed=False)
-        self._network = network
-        self._component = component
-
-    async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:
-        try:
-            return await self._network.connect(self._component, req.url.port, self._factory)
-        except OSError as error:
-            raise aiohttp.ClientConnectorError(req.connection_key, error) from error
 
 
 class VirtualServer:

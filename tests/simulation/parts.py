@@ -25,10 +25,11 @@ from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.listener.config import ListenerConfig
 from runnerscale.listener.process import run_listener
 from runnerscale.node.processes import ProcessSpec
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.config_url import parse_config_url
 from runnerscale.scaleset.credentials import Credentials
+from runnerscale.scaleset.network import NetworkOptions
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.user_agent import SystemInfo
 from tests.simulation.loop import COMPONENT, Component
 from tests.simulation.network import Network
@@ -96,10 +97,10 @@ class ListenerWiring:
         client = ScaleSetClient(
             parse_config_url(config.config_url, force_ghes=False),
             credentials,
-            transport=AiohttpTransport(
+            transport=open_transport(
                 NetworkOptions(
                     root_ca_pem=config.server_root_ca,
-                    connector=self._network.connector(self._component),
+                    dial=self._network.dial(self._component),
                 )
             ),
             clock=self._clock,

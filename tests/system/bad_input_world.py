@@ -34,9 +34,9 @@ from runnerscale.kube.credentials import StaticToken
 from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.transport import Endpoint
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.user_agent import SystemInfo
-from tests.unit.fake_github.http_world import VirtualConnector as GitHubConnector
+from tests.unit.fake_github.http_world import dial_to
 from tests.unit.kube.virtual_network import virtual_dial
 
 EPOCH_S = 1_800_000_000.0
@@ -249,9 +249,7 @@ async def world(
         random=seeded(3),
         system_info=SystemInfo("runnerscale", "0.14.2", "none", 0, "controller"),
         environ={},
-        transport_factory=lambda options: AiohttpTransport(
-            replace_connector(options, lambda _tls: GitHubConnector(8480))
-        ),
+        transport_factory=lambda options: open_transport(replace(options, dial=dial_to(8480))),
     )
     manager = Manager(
         ControllerOptions(namespace=HOME, image="img:controller"),
@@ -287,13 +285,4 @@ def client_as(token: str, clock: LoopClock, metrics: KubeMetrics | None) -> Kube
         clock=clock,
         random=seeded(1),
         metrics=metrics,
-    )
-
-
-def replace_connector(options: Any, connector: Any) -> NetworkOptions:
-    return NetworkOptions(
-        proxies=options.proxies,
-        root_ca_pem=options.root_ca_pem,
-        verify_tls=options.verify_tls,
-        connector=connector,
     )

@@ -1,4 +1,7 @@
-"""The transport on real sockets: TLS, proxies, redirects, what breaks on the way."""
+"""The transports on real sockets: TLS, proxies, redirects, what breaks on the way.
+
+Each test runs for what `open_transport` gives and for aiohttp alone, which serves proxies.
+"""
 
 import asyncio
 import base64
@@ -6,7 +9,7 @@ import json
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,19 +17,22 @@ import async_solipsism
 import pytest
 import trustme
 from aiohttp import ClientRequest, ClientTimeout, web
-from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.connector import BaseConnector
 from cryptography.x509 import load_pem_x509_certificates
 
 from runnerscale.core.clock import SystemClock
+from runnerscale.core.http_connection import HttpConnection
+from runnerscale.core.http_dial import Address
 from runnerscale.core.randomness import seeded
 from runnerscale.core.secret import SecretText
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
+from runnerscale.scaleset.aiohttp_transport import AiohttpTransport
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.credentials import personal_access_token
 from runnerscale.scaleset.errors import Unavailable
+from runnerscale.scaleset.network import NetworkOptions
 from runnerscale.scaleset.proxy import ProxyRules
 from runnerscale.scaleset.retry import RetryPolicy
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.transport import (
     CertificateRefused,
     NoAnswer,
@@ -66,27 +72,32 @@ async def serving(handler: HandlerType, tls: ssl.SSLContext | None = None) -> As
         await runner.cleanup()
 
 
-@asynccontextmanager
-async def transport_of(**options: Any) -> AsyncIterator[AiohttpTransport]:
-    transport = AiohttpTransport(NetworkOptions(**options))
-    try:
-        yield transport
-    finally:
-        await transport.close()
+Kind = Callable[[NetworkOptions], Transport]
+TransportOf = Callable[..., AbstractAsyncContextManager[Transport]]
 
 
-class Loopback(AbstractResolver):
+@pytest.fixture(params=[open_transport, AiohttpTransport], ids=["chosen", "aiohttp"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    chosen: Kind = request.param
+    return chosen
+
+
+@pytest.fixture
+def transport_of(kind: Kind) -> TransportOf:
+    @asynccontextmanager
+    async def opened(**options: Any) -> AsyncIterator[Transport]:
+        transport = kind(NetworkOptions(**options))
+        try:
+            yield transport
+        finally:
+            await transport.close()
+
+    return opened
+
+
+async def loopback(_host: str, _port: int) -> list[str]:
     """Every name lives on this machine."""
-
-    async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
-        return [
-            ResolveResult(
-                hostname=host, host="127.0.0.1", port=port, family=socket.AF_INET, proto=0, flags=0
-            )
-        ]
-
-    async def close(self) -> None:
-        pass
+    return ["127.0.0.1"]
 
 
 def get(url: str, **headers: str) -> Request:
@@ -98,7 +109,9 @@ def json_of(response: Response) -> Any:
 
 
 @pytest.mark.behaviour("C2 T9")
-async def test_what_is_sent_is_what_was_asked_for_and_nothing_more() -> None:
+async def test_what_is_sent_is_what_was_asked_for_and_nothing_more(
+    kind: Kind, transport_of: TransportOf
+) -> None:
     async with serving(echo) as port, transport_of() as transport:
         request = Request(
             "POST",
@@ -114,25 +127,26 @@ async def test_what_is_sent_is_what_was_asked_for_and_nothing_more() -> None:
         "/a%26b?name=a%20b%2Fc",
         "the-body",
     )
+    packed = {"accept-encoding"} if kind is AiohttpTransport else set()
     assert set(seen["headers"]) == {
         "host",
         "authorization",
         "user-agent",
-        "accept-encoding",
         "content-length",
+        *packed,
     }
     assert response.header("Content-Type").startswith("application/json")
     assert response.date_s() is not None
 
 
-async def test_an_empty_post_says_that_it_is_empty() -> None:
+async def test_an_empty_post_says_that_it_is_empty(transport_of: TransportOf) -> None:
     async with serving(echo) as port, transport_of() as transport:
         response = await transport.send(Request("POST", f"http://127.0.0.1:{port}/"), timeout_s=5)
     assert json_of(response)["headers"].get("content-length", "0") == "0"
 
 
-async def test_hosted_names_can_live_on_loopback() -> None:
-    async with serving(echo) as port, transport_of(resolver=Loopback) as transport:
+async def test_hosted_names_can_live_on_loopback(transport_of: TransportOf) -> None:
+    async with serving(echo) as port, transport_of(resolver=loopback) as transport:
         response = await transport.send(get(f"http://api.github.com:{port}/meta"), timeout_s=5)
     assert json_of(response)["host"] == f"api.github.com:{port}"
 
@@ -151,27 +165,29 @@ def pem(ca: trustme.CA) -> str:
 
 
 @pytest.mark.behaviour("C2 T80", "C1 T75", "C2 T79")
-async def test_a_private_root_has_to_be_given() -> None:
+async def test_a_private_root_has_to_be_given(transport_of: TransportOf) -> None:
     ca = trustme.CA()
     async with serving(echo, server_tls(ca)) as port:
         url = f"https://localhost:{port}/"
-        async with transport_of(resolver=Loopback) as transport:
+        async with transport_of(resolver=loopback) as transport:
             with pytest.raises(CertificateRefused, match="certificate refused") as caught:
                 await transport.send(get(url), timeout_s=5)
             assert not caught.value.worth_repeating
-        async with transport_of(resolver=Loopback, root_ca_pem=pem(ca)) as transport:
+        async with transport_of(resolver=loopback, root_ca_pem=pem(ca)) as transport:
             assert transport.has_root_ca
             assert (await transport.send(get(url), timeout_s=5)).status == 200
-        async with transport_of(resolver=Loopback, verify_tls=False) as transport:
+        async with transport_of(resolver=loopback, verify_tls=False) as transport:
             assert (await transport.send(get(url), timeout_s=5)).status == 200
         other = pem(trustme.CA())
-        async with transport_of(resolver=Loopback, root_ca_pem=other) as transport:
+        async with transport_of(resolver=loopback, root_ca_pem=other) as transport:
             with pytest.raises(CertificateRefused):
                 await transport.send(get(url), timeout_s=5)
 
 
 @pytest.mark.behaviour("C2 T80")
-async def test_an_intermediate_alone_is_enough_for_what_it_signed() -> None:
+async def test_an_intermediate_alone_is_enough_for_what_it_signed(
+    transport_of: TransportOf,
+) -> None:
     intermediate = trustme.CA().create_child_ca()
     chain = intermediate.issue_cert("localhost")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -180,17 +196,17 @@ async def test_an_intermediate_alone_is_enough_for_what_it_signed() -> None:
     assert len(load_pem_x509_certificates(only.encode())) == 1
     async with (
         serving(echo, context) as port,
-        transport_of(resolver=Loopback, root_ca_pem=only) as transport,
+        transport_of(resolver=loopback, root_ca_pem=only) as transport,
     ):
         url = f"https://localhost:{port}/"
         assert (await transport.send(get(url), timeout_s=5)).status == 200
 
 
-async def test_a_certificate_for_another_name_is_refused() -> None:
+async def test_a_certificate_for_another_name_is_refused(transport_of: TransportOf) -> None:
     ca = trustme.CA()
     async with (
         serving(echo, server_tls(ca, "other.example")) as port,
-        transport_of(resolver=Loopback, root_ca_pem=pem(ca)) as transport,
+        transport_of(resolver=loopback, root_ca_pem=pem(ca)) as transport,
     ):
         with pytest.raises(CertificateRefused):
             await transport.send(get(f"https://localhost:{port}/"), timeout_s=5)
@@ -259,7 +275,9 @@ BASIC = "Basic " + base64.b64encode("usér:pa@ss".encode()).decode()
 
 
 @pytest.mark.behaviour("C2 T81", "C1 T74", "C1 T183")
-async def test_an_http_target_goes_through_its_proxy_with_credentials() -> None:
+async def test_an_http_target_goes_through_its_proxy_with_credentials(
+    transport_of: TransportOf,
+) -> None:
     proxy = Proxy()
     async with serving(echo) as port, proxying(proxy) as proxy_port:
         proxy.target = ("127.0.0.1", port)
@@ -276,7 +294,7 @@ async def test_an_http_target_goes_through_its_proxy_with_credentials() -> None:
 @pytest.mark.behaviour("C2 T81", "C1 T74", "C1 T183")
 @pytest.mark.parametrize("tls_to_proxy", [False, True])
 async def test_an_https_target_is_tunnelled_and_the_proxy_sees_no_token(
-    tls_to_proxy: bool,
+    tls_to_proxy: bool, transport_of: TransportOf
 ) -> None:
     ca, proxy = trustme.CA(), Proxy()
     proxy_tls = server_tls(ca, "proxy.example") if tls_to_proxy else None
@@ -288,7 +306,7 @@ async def test_an_https_target_is_tunnelled_and_the_proxy_sees_no_token(
         proxy.target = ("127.0.0.1", port)
         url = f"{scheme}://us%C3%A9r:pa%40ss@proxy.example:{proxy_port}"
         rules = ProxyRules(https=SecretText(url), http=SecretText("http://127.0.0.1:1"))
-        async with transport_of(proxies=rules, root_ca_pem=pem(ca), resolver=Loopback) as transport:
+        async with transport_of(proxies=rules, root_ca_pem=pem(ca), resolver=loopback) as transport:
             request = get("https://ghes.example/api/v3/meta", Authorization="Bearer t")
             response = await transport.send(request, timeout_s=5)
     assert json_of(response)["headers"]["authorization"] == "Bearer t"
@@ -299,12 +317,12 @@ async def test_an_https_target_is_tunnelled_and_the_proxy_sees_no_token(
 
 
 @pytest.mark.behaviour("C2 T82", "C1 T183")
-async def test_what_is_exempt_goes_direct() -> None:
+async def test_what_is_exempt_goes_direct(transport_of: TransportOf) -> None:
     async with (
         serving(echo) as port,
         transport_of(
             proxies=ProxyRules(http=SecretText("http://127.0.0.1:1"), no_proxy=("example.com",)),
-            resolver=Loopback,
+            resolver=loopback,
         ) as transport,
     ):
         for host in ("example.com", "a.example.com", "localhost", "127.0.0.1"):
@@ -313,7 +331,7 @@ async def test_what_is_exempt_goes_direct() -> None:
             await transport.send(get(f"http://example.org:{port}/"), timeout_s=5)
 
 
-async def test_a_proxy_that_refuses_is_told_without_its_secrets() -> None:
+async def test_a_proxy_that_refuses_is_told_without_its_secrets(transport_of: TransportOf) -> None:
     proxy = Proxy(answer=b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
     async with proxying(proxy) as proxy_port:
         rules = ProxyRules(https=SecretText(f"http://user:hush@127.0.0.1:{proxy_port}"))
@@ -327,7 +345,7 @@ async def test_a_proxy_that_refuses_is_told_without_its_secrets() -> None:
 # -- what breaks -----------------------------------------------------------------------------
 
 
-async def test_a_refused_connection_was_not_sent() -> None:
+async def test_a_refused_connection_was_not_sent(transport_of: TransportOf) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -337,12 +355,11 @@ async def test_a_refused_connection_was_not_sent() -> None:
             assert not caught.value.sent
 
 
-async def test_a_name_that_is_not_found_was_not_sent() -> None:
-    class Nowhere(Loopback):
-        async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
-            raise OSError("no such name")
+async def test_a_name_that_is_not_found_was_not_sent(transport_of: TransportOf) -> None:
+    async def nowhere(_host: str, _port: int) -> list[str]:
+        raise OSError("no such name")
 
-    async with transport_of(resolver=Nowhere) as transport:
+    async with transport_of(resolver=nowhere) as transport:
         with pytest.raises(NotReached, match="no such name"):
             await transport.send(get("http://nowhere.example/"), timeout_s=5)
 
@@ -368,20 +385,20 @@ async def raw_server(answer: bytes, *, hold: bool = False) -> AsyncIterator[str]
 
 
 @pytest.mark.parametrize("answer", [b"", b"not http at all\r\n\r\n"])
-async def test_no_answer_may_have_taken_effect(answer: bytes) -> None:
+async def test_no_answer_may_have_taken_effect(answer: bytes, transport_of: TransportOf) -> None:
     async with raw_server(answer) as url, transport_of() as transport:
         with pytest.raises(NoAnswer) as caught:
             await transport.send(get(url), timeout_s=5)
         assert caught.value.sent
 
 
-async def test_silence_ends_with_the_attempts_time() -> None:
+async def test_silence_ends_with_the_attempts_time(transport_of: TransportOf) -> None:
     async with raw_server(b"", hold=True) as url, transport_of() as transport:
         with pytest.raises(NoAnswer, match=r"no answer within 0\.05 s"):
             await transport.send(get(url), timeout_s=0.05)
 
 
-async def test_a_body_that_breaks_off_keeps_status_and_ids() -> None:
+async def test_a_body_that_breaks_off_keeps_status_and_ids(transport_of: TransportOf) -> None:
     answer = b"HTTP/1.1 500 Oops\r\nActivityId: a\r\nContent-Length: 100\r\n\r\nhalf"
     async with raw_server(answer) as url, transport_of() as transport:
         response = await transport.send(get(url), timeout_s=5)
@@ -391,7 +408,9 @@ async def test_a_body_that_breaks_off_keeps_status_and_ids() -> None:
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-async def test_a_body_has_a_largest_size_even_unpacked(compressed: bool) -> None:
+async def test_a_body_has_a_largest_size_even_unpacked(
+    compressed: bool, transport_of: TransportOf
+) -> None:
     async def large(request: web.Request) -> web.Response:
         response = web.Response(body=b"x" * 1_000_000)
         if compressed:
@@ -408,13 +427,15 @@ async def test_a_body_has_a_largest_size_even_unpacked(compressed: bool) -> None
 
 
 @pytest.mark.parametrize("url", ["gopher://h/", "nothing"])
-async def test_an_address_that_cannot_be_used_is_told(url: str) -> None:
+async def test_an_address_that_cannot_be_used_is_told(url: str, transport_of: TransportOf) -> None:
     async with transport_of() as transport:
         with pytest.raises(UnusableRequest):
             await transport.send(get(url), timeout_s=5)
 
 
-async def test_a_header_that_cannot_be_sent_is_told_and_not_quoted() -> None:
+async def test_a_header_that_cannot_be_sent_is_told_and_not_quoted(
+    transport_of: TransportOf,
+) -> None:
     async with serving(echo) as port, transport_of() as transport:
         request = get(f"http://127.0.0.1:{port}/", Authorization="Bearer hush\r\nX: y")
         with pytest.raises(UnusableRequest) as caught:
@@ -423,7 +444,7 @@ async def test_a_header_that_cannot_be_sent_is_told_and_not_quoted() -> None:
 
 
 @pytest.mark.behaviour("C2 T86")
-async def test_a_redirect_is_followed_with_method_and_body() -> None:
+async def test_a_redirect_is_followed_with_method_and_body(transport_of: TransportOf) -> None:
     async def moved(request: web.Request) -> web.StreamResponse:
         if request.path == "/old":
             raise web.HTTPTemporaryRedirect("/new?a=b")
@@ -438,7 +459,7 @@ async def test_a_redirect_is_followed_with_method_and_body() -> None:
     assert seen["headers"]["authorization"] == "Bearer t"
 
 
-async def test_a_transport_may_be_closed_twice_and_used_again() -> None:
+async def test_a_transport_may_be_closed_twice_and_used_again(transport_of: TransportOf) -> None:
     async with serving(echo) as port, transport_of() as transport:
         assert isinstance(transport.has_proxy, bool)
         await transport.close()
@@ -448,7 +469,7 @@ async def test_a_transport_may_be_closed_twice_and_used_again() -> None:
         assert (await transport.send(get(url), timeout_s=5)).status == 200
 
 
-async def test_the_whole_client_over_sockets() -> None:
+async def test_the_whole_client_over_sockets(kind: Kind) -> None:
     refused = 0
 
     async def github(request: web.Request) -> web.StreamResponse:
@@ -465,7 +486,7 @@ async def test_the_whole_client_over_sockets() -> None:
         return web.json_response({"id": 3, "name": "r"})
 
     async with serving(github) as port:
-        transport: Transport = AiohttpTransport(NetworkOptions(resolver=Loopback))
+        transport = kind(NetworkOptions(resolver=loopback))
         async with ScaleSetClient(
             f"http://github.localhost:{port}/my-org",
             personal_access_token("t"),
@@ -493,18 +514,34 @@ class VirtualConnector(BaseConnector):
         return protocol
 
 
-def test_a_network_of_ones_own_can_be_put_in() -> None:
+async def virtual_dial(address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(make, address.host, address.port)
+    return connection
+
+
+def virtually() -> Transport:
+    return open_transport(NetworkOptions(dial=virtual_dial))
+
+
+def virtually_by_aiohttp() -> Transport:
+    return AiohttpTransport(connector=lambda _: VirtualConnector())
+
+
+@pytest.mark.parametrize("virtual", [virtually, virtually_by_aiohttp])
+def test_a_network_of_ones_own_can_be_put_in(virtual: Callable[[], Transport]) -> None:
     async def work() -> float:
         runner = web.ServerRunner(web.Server(slow_echo))
         await runner.setup()
         loop = asyncio.get_running_loop()
         server = await loop.create_server(runner.server, "github.example", 80)  # type: ignore[arg-type]
         try:
-            async with transport_of(connector=lambda _: VirtualConnector()) as transport:
-                url = "http://github.example/"
-                assert (await transport.send(get(url), timeout_s=60)).status == 200
-                with pytest.raises(NoAnswer):
-                    await transport.send(get(url), timeout_s=10)
+            transport = virtual()
+            url = "http://github.example/"
+            assert (await transport.send(get(url), timeout_s=60)).status == 200
+            with pytest.raises(NoAnswer):
+                await transport.send(get(url), timeout_s=10)
+            await transport.close()
         finally:
             server.close()
             await runner.cleanup()

@@ -14,7 +14,6 @@ import pytest
 from runnerscale.core.clock import LoopClock
 from runnerscale.core.randomness import seeded
 from runnerscale.fake_github.options import AssignmentMode, HostedBackend, RateLimitForm
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.credentials import Credentials, app_credentials, personal_access_token
 from runnerscale.scaleset.errors import (
@@ -28,8 +27,10 @@ from runnerscale.scaleset.errors import (
     Unavailable,
 )
 from runnerscale.scaleset.model import JobEventKind
+from runnerscale.scaleset.network import NetworkOptions
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.session import MessageSession
-from tests.unit.fake_github.http_world import Client, VirtualConnector, github
+from tests.unit.fake_github.http_world import Client, dial_to, github
 from tests.unit.fake_github.world import START_S
 from tests.unit.scaleset.test_scaleset_credentials import PKCS8
 
@@ -61,7 +62,7 @@ async def world(
 async def client_at(
     config_url: str, credentials: Credentials | None = None
 ) -> AsyncIterator[ScaleSetClient]:
-    transport = AiohttpTransport(NetworkOptions(connector=lambda _: VirtualConnector(8480)))
+    transport = open_transport(NetworkOptions(dial=dial_to(8480)))
     async with ScaleSetClient(
         config_url,
         credentials or personal_access_token("pat"),

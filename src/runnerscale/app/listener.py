@@ -17,11 +17,12 @@ from runnerscale.kube.client import KubeClient
 from runnerscale.kube.cluster import load_config, open_client
 from runnerscale.listener.config import ListenerConfig
 from runnerscale.listener.process import run_listener
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.config_url import force_ghes_in, parse_config_url
 from runnerscale.scaleset.credentials import Credentials
+from runnerscale.scaleset.network import NetworkOptions
 from runnerscale.scaleset.proxy import proxies_in
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.user_agent import SystemInfo
 
 SUBSYSTEM = "ghalistener"
@@ -46,7 +47,7 @@ class ProcessWiring:
     ) -> AsyncIterator[ScaleSetClient]:
         """A client of the configured place, through the environment's proxies."""
         place = parse_config_url(config.config_url, force_ghes=force_ghes_in(self._environ))
-        transport = AiohttpTransport(
+        transport = open_transport(
             NetworkOptions(proxies=proxies_in(self._environ), root_ca_pem=config.server_root_ca)
         )
         client = ScaleSetClient(

@@ -39,14 +39,15 @@ from runnerscale.credentials.source import (
 )
 from runnerscale.credentials.vault import AzureVaults
 from runnerscale.kube.client import Client
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.config_url import force_ghes_in, parse_config_url
 from runnerscale.scaleset.credentials import Credentials
 from runnerscale.scaleset.errors import InvalidCertificate, InvalidCredentials, InvalidProxy
 from runnerscale.scaleset.limits import HostLimits
+from runnerscale.scaleset.network import NetworkOptions
 from runnerscale.scaleset.proxy import ProxyRules, proxies_in
 from runnerscale.scaleset.retry import RetryPolicy
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.transport import Transport
 from runnerscale.scaleset.user_agent import SystemInfo
 
@@ -92,7 +93,7 @@ class ClientCache:
         random: Random,
         system_info: SystemInfo,
         environ: Mapping[str, str],
-        transport_factory: TransportFactory = AiohttpTransport,
+        transport_factory: TransportFactory = open_transport,
         vault: VaultReader | None = None,
         policy: RetryPolicy | None = None,
         limits: HostLimits | None = None,

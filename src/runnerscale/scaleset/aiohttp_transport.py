@@ -1,26 +1,26 @@
-"""The real network behind the `Transport` seam: aiohttp, its proxies, its TLS.
+"""The network behind the `Transport` seam by way of aiohttp, for what a proxy has to carry.
 
-The only file of `scaleset/` that knows the HTTP library; its exceptions end here. Where
-names resolve to and how connections are made can be handed in, so that hosted names such
-as `api.github.com` can live on loopback and a test's network in no socket at all.
+The only file of `scaleset/` that knows that library; its exceptions end here. Nobody imports it
+but `route.py`, when a proxy is really there: it is large. Direct connections are
+`httptools_transport.py`.
 
 Contract: github-service-and-listener 3.3, 3.4.
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import aiohttp
 import yarl
-from aiohttp.abc import AbstractResolver
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from runnerscale.scaleset.errors import InvalidProxy
-from runnerscale.scaleset.proxy import ProxyRules, ProxyServer
+from runnerscale.scaleset.network import CONNECT_S, KEEP_ALIVE_S, NetworkOptions, Resolver
+from runnerscale.scaleset.proxy import ProxyServer
 from runnerscale.scaleset.transport import (
-    BODY_MAX_BYTES,
     CertificateRefused,
     NoAnswer,
     NotReached,
@@ -31,31 +31,24 @@ from runnerscale.scaleset.transport import (
 )
 from runnerscale.scaleset.trust import tls_context
 
-CONNECT_S = 10.0  # within an attempt's 30: a dead address is then known to have got nothing
-KEEP_ALIVE_S = 90.0
-
 # Given the TLS context to use (True: the library's own), makes what opens connections.
 ConnectorFactory = Callable[[ssl.SSLContext | bool], aiohttp.BaseConnector]
-ResolverFactory = Callable[[], AbstractResolver]
-
-
-@dataclass(frozen=True)
-class NetworkOptions:
-    """How to get to GitHub; nothing in it is about who we are."""
-
-    proxies: ProxyRules = field(default_factory=ProxyRules)
-    root_ca_pem: str = ""
-    verify_tls: bool = True
-    resolver: ResolverFactory | None = None
-    connector: ConnectorFactory | None = None  # wins over `resolver`
-    body_max_bytes: int = BODY_MAX_BYTES
 
 
 class AiohttpTransport:
     """One connection pool. Opened by the first request, inside the running loop."""
 
-    def __init__(self, options: NetworkOptions | None = None) -> None:
+    def __init__(
+        self,
+        options: NetworkOptions | None = None,
+        *,
+        connector: ConnectorFactory | None = None,
+    ) -> None:
         """Check the options; open nothing.
+
+        Args:
+            options: all but `dial`, which is not aiohttp's.
+            connector: a network of one's own; None: real sockets.
 
         Raises:
             InvalidCertificate: `root_ca_pem` holds none.
@@ -63,6 +56,7 @@ class AiohttpTransport:
         """
         self._options = options or NetworkOptions()
         self._options.proxies.checked()
+        self._own_connector = connector
         self.has_proxy = self._options.proxies.configured
         self.has_root_ca = bool(self._options.root_ca_pem.strip())
         # Reading the system's store costs milliseconds: only where http:// may not be enough.
@@ -117,9 +111,9 @@ class AiohttpTransport:
     def _connector(self) -> aiohttp.BaseConnector:
         if self._tls is None:
             self._tls = self._tls_context()
-        if self._options.connector is not None:
-            return self._options.connector(self._tls)
-        resolver = self._options.resolver() if self._options.resolver else None
+        if self._own_connector is not None:
+            return self._own_connector(self._tls)
+        resolver = _Names(self._options.resolver) if self._options.resolver else None
         # No limit here: how many calls a host gets at once is `limits.py`'s to say.
         return aiohttp.TCPConnector(
             ssl=self._tls, resolver=resolver, limit=0, keepalive_timeout=KEEP_ALIVE_S
@@ -141,6 +135,30 @@ class AiohttpTransport:
         except (aiohttp.ClientError, OSError) as error:
             return b"", f"{type(error).__name__}: {error}"
         return bytes(body), ""
+
+
+class _Names(AbstractResolver):
+    """Our resolver as aiohttp wants it."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        del family  # ours gives addresses of both
+        return [_result(host, port, address) for address in await self._resolver(host, port)]
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+def _result(host: str, port: int, address: str) -> ResolveResult:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return ResolveResult(
+        hostname=host, host=address, port=port, family=family, proto=0, flags=flags
+    )
 
 
 def _proxy_pass(server: ProxyServer | None) -> dict[str, str]:

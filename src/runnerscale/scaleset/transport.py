@@ -2,7 +2,7 @@
 
 A file of its own so that everything above (tokens, retries, calls) is tried with a plain
 function as network. What a fault means for a call is decided in `retry.py`; the real
-network is `aiohttp_transport.py`.
+network is `httptools_transport.py`, and `aiohttp_transport.py` where a proxy is between.
 """
 
 from collections.abc import Mapping
@@ -94,7 +94,13 @@ class UnusableRequest(TransportFault):
 
 
 class Transport(Protocol):
-    """Sends one request, follows nothing, repeats nothing."""
+    """Sends one request, follows nothing, and repeats nothing that may take effect twice.
+
+    What it may repeat, once and within the same `timeout_s`: a request on a connection kept from
+    an earlier one, which the other side closed before a byte of an answer, where the request only
+    reads. The direct transport takes only a GET for such; aiohttp also what HTTP calls idempotent.
+    A request that was certainly not written goes out on a new connection, whatever its method.
+    """
 
     has_proxy: bool
     has_root_ca: bool

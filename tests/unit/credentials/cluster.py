@@ -11,7 +11,7 @@ from runnerscale.credentials.clients import ClientCache
 from runnerscale.credentials.place import AzureKeyVault, GitHubPlace
 from runnerscale.kube.builtin import ConfigMap, Secret
 from runnerscale.kube.errors import NotFound
-from runnerscale.scaleset.aiohttp_transport import NetworkOptions
+from runnerscale.scaleset.network import NetworkOptions
 from runnerscale.scaleset.proxy import ProxyRules
 from runnerscale.scaleset.user_agent import SystemInfo
 from tests.unit.scaleset.stub import CALM, Stub, reply

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import aiohttp
 
 from runnerscale.core.clock import LoopClock
+from runnerscale.core.http_connection import HttpConnection
+from runnerscale.core.http_dial import Address, Dial
 from runnerscale.core.randomness import seeded
 from runnerscale.fake_github.options import Options
 from runnerscale.fake_github.server import FakeGitHub, serve_fake_github
@@ -31,6 +33,17 @@ class VirtualConnector(aiohttp.BaseConnector):
         loop = asyncio.get_running_loop()
         _, protocol = await loop.create_connection(self._factory, "127.0.0.1", self._port)
         return protocol
+
+
+def dial_to(port: int) -> Dial:
+    """Direct connections over the network of async-solipsism, all of them to the one server."""
+
+    async def dial(_address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(make, "127.0.0.1", port)
+        return connection
+
+    return dial
 
 
 @dataclass(slots=True)

@@ -16,7 +16,6 @@ from runnerscale.core.randomness import seeded
 from runnerscale.fake_github.options import AssignmentMode, HostedBackend, Options
 from runnerscale.fake_github.presets import PRESETS
 from runnerscale.fake_github.server import FakeGitHub, serve_fake_github
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.credentials import personal_access_token
 from runnerscale.scaleset.errors import (
@@ -27,7 +26,9 @@ from runnerscale.scaleset.errors import (
     SessionConflict,
 )
 from runnerscale.scaleset.model import JobEventKind
-from tests.unit.fake_github.http_world import VirtualConnector
+from runnerscale.scaleset.network import NetworkOptions
+from runnerscale.scaleset.route import open_transport
+from tests.unit.fake_github.http_world import dial_to
 from tests.unit.fake_github.world import START_S
 
 RunVirtual = Callable[[Coroutine[Any, Any, None]], None]
@@ -39,11 +40,11 @@ async def pair(url: str, **options: Any) -> AsyncIterator[tuple[FakeGitHub, Scal
     clock = LoopClock(START_S)
     wanted = replace(Options(port=PORT), **options)
     async with serve_fake_github(wanted, clock=clock, random=seeded(1)) as fake:
-        network = NetworkOptions(connector=lambda _tls: VirtualConnector(PORT))
+        network = NetworkOptions(dial=dial_to(PORT))
         client = ScaleSetClient(
             url,
             personal_access_token("token"),
-            transport=AiohttpTransport(network),
+            transport=open_transport(network),
             clock=clock,
             random=seeded(2),
         )

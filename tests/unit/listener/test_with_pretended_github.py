@@ -19,10 +19,11 @@ from runnerscale.fake_github.server import FakeGitHub, serve_fake_github
 from runnerscale.listener.loop import Listener
 from runnerscale.listener.metrics import ListenerMetrics
 from runnerscale.listener.scaler import Bounds
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
 from runnerscale.scaleset.client import ScaleSetClient
 from runnerscale.scaleset.credentials import personal_access_token
-from tests.unit.fake_github.http_world import VirtualConnector
+from runnerscale.scaleset.network import NetworkOptions
+from runnerscale.scaleset.route import open_transport
+from tests.unit.fake_github.http_world import dial_to
 from tests.unit.fake_github.world import REQUEST, START_S
 from tests.unit.listener.conftest import config, metrics, until, value
 from tests.unit.listener.fakes import TinyApi
@@ -44,11 +45,11 @@ class World:
     @asynccontextmanager
     async def listener(self) -> AsyncIterator[tuple[Listener, ListenerMetrics]]:
         """One process: its own client, its own memory."""
-        network = NetworkOptions(connector=lambda _tls: VirtualConnector(PORT))
+        network = NetworkOptions(dial=dial_to(PORT))
         client = ScaleSetClient(
             URL,
             personal_access_token("token"),
-            transport=AiohttpTransport(network),
+            transport=open_transport(network),
             clock=self.clock,
             random=seeded(2),
         )
@@ -180,11 +181,11 @@ def test_a_listener_that_was_killed_is_followed_by_one_that_waits_for_its_sessio
 ) -> None:
     async def scene() -> None:
         async with world(poll_hold_s=20, session_life_s=60) as this:
-            network = NetworkOptions(connector=lambda _tls: VirtualConnector(PORT))
+            network = NetworkOptions(dial=dial_to(PORT))
             dead = ScaleSetClient(
                 URL,
                 personal_access_token("token"),
-                transport=AiohttpTransport(network),
+                transport=open_transport(network),
                 clock=this.clock,
                 random=seeded(9),
             )

@@ -1,16 +1,22 @@
 import os
 import ssl
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
 from runnerscale.core.secret import SecretText
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport, NetworkOptions
+from runnerscale.scaleset.aiohttp_transport import AiohttpTransport
 from runnerscale.scaleset.errors import InvalidCertificate, InvalidProxy
+from runnerscale.scaleset.httptools_transport import HttptoolsTransport
+from runnerscale.scaleset.network import NetworkOptions
 from runnerscale.scaleset.proxy import ProxyRules
+from runnerscale.scaleset.route import open_transport
 from runnerscale.scaleset.trust import check_root_ca, tls_context
 
+TRANSPORTS = [AiohttpTransport, HttptoolsTransport, open_transport]
 ROOT = trustme.CA().cert_pem.bytes().decode()
 
 
@@ -28,7 +34,7 @@ def test_a_root_certificate_that_is_none_is_told_before_any_call(pem: str) -> No
     for attempt in (
         lambda: check_root_ca(pem),
         lambda: tls_context(root_ca_pem=pem),
-        lambda: AiohttpTransport(NetworkOptions(root_ca_pem=pem)),
+        *(partial(kind, NetworkOptions(root_ca_pem=pem)) for kind in TRANSPORTS),
     ):
         with pytest.raises(InvalidCertificate, match="failed to parse root certificate"):
             attempt()
@@ -48,16 +54,18 @@ def test_one_good_certificate_among_others_and_comments_is_enough() -> None:
 
 
 @pytest.mark.behaviour("C2 T80")
-def test_without_verification_everybody_is_trusted() -> None:
+@pytest.mark.parametrize("kind", TRANSPORTS)
+def test_without_verification_everybody_is_trusted(kind: Any) -> None:
     context = tls_context(verify=False)
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
-    assert AiohttpTransport(NetworkOptions(verify_tls=False))
+    assert kind(NetworkOptions(verify_tls=False))
 
 
-def test_an_unusable_proxy_is_told_before_any_call() -> None:
+@pytest.mark.parametrize("kind", TRANSPORTS)
+def test_an_unusable_proxy_is_told_before_any_call(kind: Any) -> None:
     rules = ProxyRules(http=SecretText("socks5://user:hush@p"))
     with pytest.raises(InvalidProxy) as caught:
-        AiohttpTransport(NetworkOptions(proxies=rules))
+        kind(NetworkOptions(proxies=rules))
     assert "hush" not in str(caught.value)
 
 

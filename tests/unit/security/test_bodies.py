@@ -32,8 +32,9 @@ from runnerscale.kube.transport import Endpoint, LineSplitter
 from runnerscale.kube.yaml_text import NotYaml, load_yaml
 from runnerscale.node.attempt_files import NodeFolder
 from runnerscale.node.node_server import NodeServer
-from runnerscale.scaleset.aiohttp_transport import AiohttpTransport as ScaleSetTransport
-from runnerscale.scaleset.aiohttp_transport import NetworkOptions
+from runnerscale.scaleset.aiohttp_transport import AiohttpTransport as ScaleSetAiohttp
+from runnerscale.scaleset.httptools_transport import HttptoolsTransport as ScaleSetHttptools
+from runnerscale.scaleset.network import NetworkOptions
 from runnerscale.scaleset.transport import Request
 from tests.unit.apiserver.harness import ADMIN, CM, KEY, serving
 
@@ -191,12 +192,13 @@ def test_a_line_of_a_watch_has_a_bound() -> None:
         splitter.feed(b"6789012345")
 
 
+@pytest.mark.parametrize("kind", [ScaleSetAiohttp, ScaleSetHttptools])
 @pytest.mark.parametrize("is_packed", [False, True])
-async def test_the_scale_set_client_reads_no_answer_without_end(is_packed: bool) -> None:
+async def test_the_scale_set_client_reads_no_answer_without_end(is_packed: bool, kind: Any) -> None:
     body = packed(8) if is_packed else b" " * (2 << 20)
     headers = {"Content-Encoding": "gzip"} if is_packed else {}
     async with answering(body, **headers) as url:
-        transport = ScaleSetTransport(NetworkOptions(body_max_bytes=1 << 20))
+        transport = kind(NetworkOptions(body_max_bytes=1 << 20))
         try:
             answer = await transport.send(Request("GET", f"{url}/x", {}), timeout_s=20.0)
             assert answer.body == b""
