@@ -25,10 +25,10 @@ from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
 from runnerscale.app.api_check import OURS, ApiCheck
 from runnerscale.app.cache_watch import watch_caches
 from runnerscale.app.logs import FORMATS, LEVELS, Style, configure_logging
-from runnerscale.app.probes import SideServer, add_process_metrics, metrics_app, probes_app
 from runnerscale.app.problem import FAILURE, Problem
 from runnerscale.app.process import run_process
-from runnerscale.app.profiles import profiles_app
+from runnerscale.app.process_metrics import add_process_metrics
+from runnerscale.app.side_servers import OFF, serve_beside
 from runnerscale.app.versions import COMPATIBLE_VERSION, SYSTEM, commit_sha
 from runnerscale.controllers.autoscaling_listener import controller as listener_controller
 from runnerscale.controllers.autoscaling_listener import snapshot as listener_snapshot
@@ -64,7 +64,6 @@ from runnerscale.scaleset.user_agent import SystemInfo
 log = structlog.get_logger(__name__)
 
 SUBSYSTEM = "gha-scale-set-controller"
-OFF = "0"  # a metrics address that means: nowhere
 SET_WORKERS = 8  # sets of one host must not wait for those of another (contract W29)
 RUNNER_WORKERS = 50  # measured: what a burst of runners needs on one controller
 STUCK_AFTER_S = 60.0  # a restart of the API server is shorter, and nobody's business
@@ -444,26 +443,15 @@ async def _run(options: ControllerOptions, *, clock: Clock, random: Random) -> N
     async with AsyncExitStack() as stack:
         stack.push_async_callback(client.close)
         stack.push_async_callback(clients.close)
-        for server in side_servers(options, manager, registry):
-            await stack.enter_async_context(server)
-        await manager.run(lease)
-
-
-def side_servers(
-    options: ControllerOptions, manager: Manager, registry: CollectorRegistry
-) -> Sequence[SideServer]:
-    """Metrics, probes and debug pages, where they were asked for."""
-    servers = []
-    if options.metrics_addr not in ("", OFF):
-        servers.append(
-            SideServer(metrics_app(registry), options.metrics_addr, flag="--metrics-addr")
+        await serve_beside(
+            stack,
+            metrics_addr=options.metrics_addr,
+            probe_addr=options.probe_addr,
+            pprof_addr=options.pprof_addr,
+            registry=registry,
+            why_not_ready=manager.why_not_ready,
         )
-    if options.probe_addr not in ("", OFF):
-        probes = probes_app(healthy=lambda: None, ready=manager.why_not_ready)
-        servers.append(SideServer(probes, options.probe_addr, flag="--health-probe-bind-address"))
-    if options.pprof_addr not in ("", OFF):
-        servers.append(SideServer(profiles_app(), options.pprof_addr, flag="--pprof-addr"))
-    return servers
+        await manager.run(lease)
 
 
 def leader_lease(

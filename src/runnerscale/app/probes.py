@@ -9,13 +9,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 from aiohttp import web
-from prometheus_client import (
-    CollectorRegistry,
-    GCCollector,
-    Metric,
-    PlatformCollector,
-    ProcessCollector,
-)
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
@@ -41,13 +35,6 @@ def split_address(text: str, flag: str) -> tuple[str, int]:
     if not colon or port is None or port > 65535:
         raise UsageProblem(f"{flag} is {text!r}, which is no address", "Write it as :8080")
     return host.strip("[]"), port
-
-
-def add_process_metrics(registry: CollectorRegistry) -> None:
-    """Publish memory, CPU, files and the interpreter's own numbers with the rest."""
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
 
 
 class _Plain(Collector):

@@ -19,7 +19,6 @@ from runnerscale.core.clock import Clock
 from runnerscale.core.http_dial import Dial, tcp_dial
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
-from runnerscale.kube.aiohttp_transport import AiohttpTransport
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.credentials import (
     Anonymous,
@@ -33,7 +32,7 @@ from runnerscale.kube.exec_plugin import ExecCredentials, ExecPlugin, RunProcess
 from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.pem import ClientCertificate
-from runnerscale.kube.transport import Endpoint
+from runnerscale.kube.transport import Endpoint, NetworkTransport
 
 log = structlog.get_logger(__name__)
 
@@ -135,8 +134,8 @@ def open_client(
             asked_by=f"insecure-skip-tls-verify in {config.source}",
         )
     endpoint = Endpoint(config.server, tls, config.server_name, config.proxy_url)
-    transport = (
-        AiohttpTransport(endpoint) if config.proxy_url else HttptoolsTransport(endpoint, dial=dial)
+    transport: NetworkTransport = (
+        _proxied(endpoint) if config.proxy_url else HttptoolsTransport(endpoint, dial=dial)
     )
     transport.on_untrusted = _Authority(config, transport).look_again
     credentials = _credentials(config, transport, clock, process, environ or {})
@@ -150,12 +149,17 @@ def open_client(
     )
 
 
+def _proxied(endpoint: Endpoint) -> NetworkTransport:
+    # Loaded only where a kubeconfig names a proxy: it is 13 MiB large.
+    from runnerscale.kube.aiohttp_transport import AiohttpTransport
+
+    return AiohttpTransport(endpoint)
+
+
 class _Authority:
     """Authorities are exchanged under running processes: a cluster's own, every few years."""
 
-    def __init__(
-        self, config: ClusterConfig, transport: AiohttpTransport | HttptoolsTransport
-    ) -> None:
+    def __init__(self, config: ClusterConfig, transport: NetworkTransport) -> None:
         self._config = config
         self._transport = transport
         self._ca_pem = config.ca_pem
@@ -183,7 +187,7 @@ class _Authority:
 
 def _credentials(
     config: ClusterConfig,
-    transport: AiohttpTransport | HttptoolsTransport,
+    transport: NetworkTransport,
     clock: Clock,
     process: RunProcess,
     environ: Mapping[str, str],
@@ -207,7 +211,7 @@ def _credentials(
 
 
 def _exchange(
-    transport: AiohttpTransport | HttptoolsTransport,
+    transport: NetworkTransport,
     config: ClusterConfig,
     certificate: ClientCertificate,
 ) -> None:

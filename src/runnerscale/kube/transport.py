@@ -11,7 +11,7 @@ proxy is used only where the kubeconfig names one.
 """
 
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -93,6 +93,16 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
+        ...
+
+
+class NetworkTransport(Transport, Protocol):
+    """One over a real network, whose authority and certificate may be exchanged meanwhile."""
+
+    on_untrusted: Callable[[], bool] | None  # asked when refused; True: there is a new authority
+
+    def use_tls(self, tls: ssl.SSLContext) -> None:
+        """New connections use this from now on, and the old ones serve no further request."""
         ...
 
 

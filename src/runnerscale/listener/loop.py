@@ -27,8 +27,8 @@ from runnerscale.listener.config import ListenerConfig, check_limits
 from runnerscale.listener.job_started import JobStartedWriter
 from runnerscale.listener.message_effects import ELEMENT_BOUND_S, MessageEffects
 from runnerscale.listener.metrics import ListenerMetrics
+from runnerscale.listener.readiness import Readiness
 from runnerscale.listener.repair import Repairs
-from runnerscale.listener.server import Readiness
 from runnerscale.listener.states import Situation, State
 from runnerscale.listener.teller import Teller
 from runnerscale.listener.wanted_writer import WantedWriter

@@ -42,7 +42,6 @@ from runnerscale.listener.config import (
 from runnerscale.listener.config_file import ConfigFile, read_file
 from runnerscale.listener.loop import Listener
 from runnerscale.listener.metrics import ListenerMetrics
-from runnerscale.listener.server import MetricsServer
 from runnerscale.listener.states import Situation, State
 from runnerscale.listener.teller import Teller
 from runnerscale.scaleset.config_url import ConfigUrl, force_ghes_in, parse_config_url
@@ -194,17 +193,20 @@ async def _listen(
         for_arc=parts.for_arc,
     )
     life = _Life(listener, parts.github, wiring, clock=clock)
-    server = MetricsServer(
-        config.metrics_addr,
-        path=config.metrics_path,
-        registry=registry,
-        readiness=listener.readiness,
-        clock=clock,
-        random=random,
-    )
     file = ConfigFile(parts.path, clock=clock, metrics=metrics, follow=life.follow)
     others = [file.run(config, parts.content), life.watch_vault()]
     if config.metrics_addr:
+        # aiohttp comes with it: 13 MiB, and half of the time that a start takes.
+        from runnerscale.listener.server import MetricsServer
+
+        server = MetricsServer(
+            config.metrics_addr,
+            path=config.metrics_path,
+            registry=registry,
+            readiness=listener.readiness,
+            clock=clock,
+            random=random,
+        )
         others.append(server.run())
     await _run_together(listener, others)
 

@@ -10,7 +10,6 @@ Contract: github-service-and-listener 7.1.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import structlog
 from aiohttp import web
@@ -24,6 +23,7 @@ from runnerscale.core.clock import Clock
 from runnerscale.core.few_connections import FewConnections
 from runnerscale.core.randomness import Random
 from runnerscale.core.whole_number import whole_number
+from runnerscale.listener.readiness import Readiness
 
 log = structlog.get_logger(__name__)
 
@@ -31,14 +31,6 @@ BIND_BACKOFF = Backoff(first_s=1.0, cap_s=60.0)
 HANDLER_ERRORS = "promhttp_metric_handler_errors"
 # Go's clients of this endpoint read the plain text format; no negotiation is offered.
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-
-
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """Whether jobs would be heard of now, and the sentence that says why not."""
-
-    ready: bool
-    why: str
 
 
 class AddressError(Exception):

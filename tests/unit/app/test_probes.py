@@ -6,7 +6,8 @@ import aiohttp
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry
 
-from runnerscale.app.probes import SideServer, add_process_metrics, metrics_app, probes_app
+from runnerscale.app.probes import SideServer, metrics_app, probes_app
+from runnerscale.app.process_metrics import add_process_metrics
 from runnerscale.core.few_connections import CONNECTIONS_MAX
 from runnerscale.kube.metrics import KubeMetrics
 
