@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runnerscale.core.http_connection import HttpConnection
 from runnerscale.core.http_dial import Address
@@ -17,6 +19,8 @@ from runnerscale.scaleset.transport import (
     NoAnswer,
     NotReached,
     Request,
+    Response,
+    TransportFault,
     UnusableRequest,
 )
 from tests.unit.core.test_http_connection import WHOLE, Wire
@@ -242,6 +246,54 @@ def test_closing_ends_calls_that_wait_and_is_no_end_for_good(run_virtual: RunVir
             return peers.connections
 
     assert run_virtual(scenario()) == 2
+
+
+# -- what comes back ---------------------------------------------------------------------------
+
+PIECES = st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from(
+        [
+            b"HTTP/1.1 200 OK\r\n",
+            b"HTTP/1.1 503 Not Now\r\n",
+            b"Content-Length: 5\r\n",
+            b"Content-Encoding: gzip\r\n",
+            b"Transfer-Encoding: chunked\r\n",
+            b"\r\n",
+            b"hello",
+            b"5\r\nhello\r\n0\r\n\r\n",
+        ]
+    ),
+)
+
+
+@given(st.lists(PIECES, max_size=8))
+def test_whatever_comes_is_a_response_or_a_fault_of_the_seam(pieces: list[bytes]) -> None:
+    async def dial(address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:
+        made, wire = make(), Wire()
+        made.connection_made(wire)  # type: ignore[arg-type]
+
+        def answer() -> None:
+            for piece in pieces:
+                made.data_received(piece)
+            made.connection_lost(None)
+
+        asyncio.get_running_loop().call_soon(answer)
+        return made
+
+    async def feed() -> Response | str:
+        request = Request("POST", URL, {"Authorization": "hush"}, b"hush")
+        try:
+            return await direct(dial=dial, body_max_bytes=100).send(request, timeout_s=5.0)
+        except TransportFault as fault:
+            return str(fault)
+
+    found = asyncio.run(feed())
+    if isinstance(found, str):
+        assert "hush" not in found
+    else:
+        assert found.status >= 200
+        assert not (found.body and found.body_fault)
 
 
 # -- time --------------------------------------------------------------------------------------
