@@ -53,7 +53,7 @@ def controller() -> list[Row]:
     """Of the controller process."""
     from prometheus_client import CollectorRegistry
 
-    from runnerscale.app.probes import add_process_metrics
+    from runnerscale.app.process_metrics import add_process_metrics
     from runnerscale.controllers.metrics import ControllerMetrics
     from runnerscale.kube.metrics import KubeMetrics
 

@@ -1,6 +1,6 @@
 """Metrics, probes and debug pages beside the controller's work, where they were asked for.
 
-What serves them is aiohttp, which is large (13 MiB): it is loaded here, and only when an address
+What serves them is aiohttp, which is large (10 MiB): it is loaded here, and only when an address
 says so.
 """
 

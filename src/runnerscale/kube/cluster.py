@@ -150,7 +150,7 @@ def open_client(
 
 
 def _proxied(endpoint: Endpoint) -> NetworkTransport:
-    # Loaded only where a kubeconfig names a proxy: it is 13 MiB large.
+    # Loaded only where a kubeconfig names a proxy: it is 10 MiB large.
     from runnerscale.kube.aiohttp_transport import AiohttpTransport
 
     return AiohttpTransport(endpoint)

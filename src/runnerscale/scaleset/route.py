@@ -1,6 +1,6 @@
 """Which transport a request takes: straight to its host, or through a proxy.
 
-The one place that decides. Proxies are few and aiohttp is large (13 MiB, a quarter of a second
+The one place that decides. Proxies are few and aiohttp is large (10 MiB, a seventh of a second
 of a listener's start): it is loaded by the first request that a proxy has to carry.
 
 Contract: github-service-and-listener 3.4.
