@@ -136,8 +136,14 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
             GRAVEYARD.append((unfinished, list(self._ready)))
 
     def unexpected(self) -> list[str]:
-        """What components raised and nobody took: a sentence and a traceback each."""
+        """What components raised and nobody took: a sentence and a traceback each.
+
+        Who would have taken it may have been killed in that very moment, so the dead do not count.
+        """
         for task in [*self.born]:
+            component = task.component  # type: ignore[attr-defined]
+            if component is not None and component.dead:
+                continue
             failed = task.done() and not task.cancelled() and task._log_traceback  # type: ignore[attr-defined]
             if failed:
                 told = {"message": "nobody took this", "task": task, "exception": task.exception()}
@@ -153,6 +159,7 @@ class SimulationLoop(async_solipsism.EventLoop):  # type: ignore[misc]
         self.born[task] = task.age = self.tasks_made
         context = more.get("context")
         component = COMPONENT.get() if context is None else context.get(COMPONENT)
+        task.component = component
         if component is not None:
             component.kept.append(task)
             if len(component.kept) > KEPT_MAX:

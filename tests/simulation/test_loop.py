@@ -44,3 +44,26 @@ def test_what_is_killed_while_it_stands_never_goes_on() -> None:
 
     SimulationLoop(seeded(1)).run(world())
     assert ticks == [0.0]
+
+
+def test_what_nobody_took_is_told_but_not_of_the_dead() -> None:
+    # Seed 2298: whoever would have taken it was killed in that very moment.
+    async def fails() -> None:
+        raise ZeroDivisionError
+
+    async def spawns() -> None:
+        asyncio.get_running_loop().create_task(fails())
+        await asyncio.sleep(60)
+
+    async def world() -> None:
+        for name in ("alive", "dead"):
+            component = Component(name)
+            start(component, spawns())
+            await asyncio.sleep(1)
+            if name == "dead":
+                component.kill()
+
+    loop = SimulationLoop(seeded(1))
+    loop.run(world())
+    [told] = loop.unexpected()
+    assert "ZeroDivisionError" in told
