@@ -5,6 +5,7 @@ listener does without the `[cli]` extra. As `/manager` and `/ghalistener` the tw
 called by the names that ARC's charts use.
 """
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ def _work(words: list[str]) -> Callable[[], int]:
     if first == "controller":
 
         def controller() -> int:
-            _hide_rich()
+            _import_structlog_alone()
             from runnerscale.cli.controller_command import run_controller
 
             return run_controller(words[1:])
@@ -41,7 +42,7 @@ def _work(words: list[str]) -> Callable[[], int]:
     if first == "listener":
 
         def listener() -> int:
-            _hide_rich()
+            _import_structlog_alone()
             from runnerscale.cli.listener_command import run_listener
 
             return run_listener(words[1:])
@@ -56,12 +57,20 @@ def _work(words: list[str]) -> Callable[[], int]:
     return people
 
 
-def _hide_rich() -> None:
+def _import_structlog_alone() -> None:
     """structlog imports rich where it finds it: 4 MiB and 0.1 s for tracebacks that it never draws.
 
-    The image has no rich; on a single machine, where the demo draws with it, it stays unseen here.
+    The image has no rich; on a single machine, where the demo draws with it, structlog is not to
+    find it. Nobody else is kept from it.
     """
+    found = sys.modules.get("rich")
     sys.modules["rich"] = None  # type: ignore[assignment]  # as `import` documents it
+    try:
+        importlib.import_module("structlog")
+    finally:
+        del sys.modules["rich"]
+        if found is not None:
+            sys.modules["rich"] = found
 
 
 def main() -> None:
