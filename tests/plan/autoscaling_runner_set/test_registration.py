@@ -7,7 +7,7 @@ import pytest
 from runnerscale.api import labels as keys
 from runnerscale.controllers.autoscaling_runner_set.registration import CHECK_EVERY_S
 from runnerscale.kube.errors import Conflict
-from runnerscale.scaleset.errors import CredentialsRefused, ScaleSetNotFound, Unavailable
+from runnerscale.scaleset.errors import CredentialsRefused, Unavailable
 from runnerscale.scaleset.model import RunnerScaleSet
 from tests.plan.autoscaling_runner_set.world import AL_NAME, NAME, World, no_secret
 
@@ -81,37 +81,6 @@ async def test_one_that_was_made_at_the_place_of_before_is_left_in_order() -> No
         await world.settle()
     assert world.github.sets == {}  # at the old place
     assert [s.name for s in world.github.at["https://github.com/elsewhere"].values()] == ["linux"]
-
-
-async def test_a_scale_set_that_github_denies_once_as_its_group_changes_is_not_left_behind() -> (
-    None
-):
-    world = World()
-    await world.settle()
-
-    def deny(call: str, _place: object) -> Exception | None:
-        if call != "get":
-            return None
-        world.github.fault = lambda *_: None
-        return ScaleSetNotFound("scale set 7 not found")
-
-    world.github.fault = deny
-    world.edit(runnerGroup="testgroup")
-    await world.settle()
-    assert [call[0] for call in world.github.writes()] == ["create", "update"]
-    assert {s.id: s.runner_group_name for s in world.github.sets.values()} == {7: "testgroup"}
-
-
-async def test_another_of_its_name_in_the_group_of_before_is_not_taken_for_it() -> None:
-    world = World()
-    await world.settle()
-    world.github.sets[99] = replace(world.github.sets.pop(7), id=99)
-    world.edit(runnerGroup="testgroup")
-    await world.settle()
-    assert {s.id: s.runner_group_name for s in world.github.sets.values()} == {
-        8: "testgroup",
-        99: "Default",
-    }
 
 
 @pytest.mark.behaviour("C1 T38")

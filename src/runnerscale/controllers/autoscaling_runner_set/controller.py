@@ -54,7 +54,7 @@ from runnerscale.kube.reconcile import Plan
 from runnerscale.kube.resource import Resource
 from runnerscale.kube.store import Change
 from runnerscale.scaleset.config_url import without_secrets
-from runnerscale.scaleset.errors import ScaleSetError, ScaleSetNotFound
+from runnerscale.scaleset.errors import RunnerGroupNotFound, ScaleSetError, ScaleSetNotFound
 
 log = structlog.get_logger(__name__)
 
@@ -224,13 +224,17 @@ class RunnerSetReconciler:
                 log.debug("scale set is gone at GitHub", runner_set=at.key, id=action.id)
                 return Look.ABSENT
             return github_trouble(error, about=at.about)
+        except RunnerGroupNotFound as error:
+            if isinstance(action, snap.FindGroup) and action.is_before:
+                return Look.ABSENT
+            return github_trouble(error, about=at.about)
         except (PlaceTrouble, ScaleSetError) as error:
             return github_trouble(error, about=at.about)
 
     async def _call(self, action: snap.Call | snap.DeleteScaleSet | snap.CountLeftJobs) -> Answer:
         client = await self._clients.client_for(action.place)
         match action:
-            case snap.FindGroup(_, name):
+            case snap.FindGroup(name=name):
                 return await client.get_runner_group(name, timeout_s=GITHUB_CALL_S)
             case snap.FindScaleSet(name=name, group_id=group_id):
                 found = await client.find_scale_set(name, group_id, timeout_s=GITHUB_CALL_S)

@@ -123,13 +123,16 @@ def _learn_github(seen: Snapshot, action: Call, answer: Answer) -> Snapshot:
         return _failed(seen, answer)
     seen = replace(seen, known=replace(seen.known, trouble=None, failures=0, retry_s=0.0))
     match action, answer:
+        case FindGroup(is_before=True), RunnerGroup() | Look():
+            github = replace(github, group_before=answer)
         case FindGroup(), RunnerGroup():
             github = replace(github, group=answer)
         case FindScaleSet(place=place, only_id=only_id), RunnerScaleSet() | Look():
-            if only_id and isinstance(answer, RunnerScaleSet) and answer.id != only_id:
-                answer = Look.ABSENT
-            before_asked = github.before_asked or only_id > 0
-            github = replace(github, by_name=answer, before_asked=before_asked)
+            if only_id:
+                github = replace(github, before_asked=True)
+                if not isinstance(answer, RunnerScaleSet) or answer.id != only_id:
+                    answer = github.by_name  # under the wished name, as was asked before
+            github = replace(github, by_name=answer)
             # Nothing may have been found, but the credentials are good.
             known = replace(seen.known, place=place)
             if isinstance(answer, RunnerScaleSet):

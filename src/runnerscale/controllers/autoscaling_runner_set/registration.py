@@ -30,9 +30,10 @@ from runnerscale.controllers.metadata import patched, url_labels
 from runnerscale.controllers.stages import Stage, joined
 from runnerscale.credentials.place import GitHubPlace
 from runnerscale.kube.patching import at_version
-from runnerscale.scaleset.model import RunnerScaleSet
+from runnerscale.scaleset.model import RunnerGroup, RunnerScaleSet
 
 DEFAULT_GROUP_ID = 1
+DEFAULT_GROUP = "default"
 # A scale set that vanished is noticed and healed within two minutes.
 CHECK_EVERY_S = 90.0
 # A runner's doubt is believed only if it is younger than the last check.
@@ -104,10 +105,11 @@ def _register(seen: Snapshot, place: GitHubPlace) -> Stage[Action]:
     found = seen.github.by_name
     if found is Look.UNASKED:
         return Stage((FindScaleSet(place, name, group),))
-    if isinstance(found, Look):
+    if isinstance(found, Look) or found.id != seen.known.gone_id:
         before = _before_the_edit(seen, place, name, group)
         if before is not None:
             return Stage((before,))
+    if isinstance(found, Look):
         labels = scale_set_labels(name, seen.runner_set.spec.runner_scale_set_labels)
         return Stage((CreateScaleSet(place, name, group, labels),))
     current = seen.github.by_id if isinstance(seen.github.by_id, RunnerScaleSet) else found
@@ -117,18 +119,42 @@ def _register(seen: Snapshot, place: GitHubPlace) -> Stage[Action]:
 
 def _before_the_edit(
     seen: Snapshot, place: GitHubPlace, name: str, group: int
-) -> FindScaleSet | None:
+) -> FindScaleSet | FindGroup | None:
     """Whether the denied one is after all where it was; None: it is not, or was asked about.
 
     GitHub was seen to deny what it has. Where nothing was edited the look-up by name finds it; if
-    group or name were, it would stay behind there, with its jobs.
+    group or name were, it would stay behind there, with its jobs, for a new one or for another
+    of the new name. A process that was started since the edit has only what is written down: names.
     """
-    last = seen.known.scale_set
-    if last is None or last.id != seen.known.gone_id or seen.github.before_asked:
+    denied, last = seen.known.gone_id, seen.known.scale_set
+    if denied == 0 or seen.github.before_asked:
         return None
-    if (last.name, last.runner_group_id) == (name, group) or not last.runner_group_id:
+    if last is not None and last.id == denied and last.runner_group_id:
+        name_before, group_before = last.name, last.runner_group_id
+    elif seen.scale_set_id == denied:
+        recorded = _recorded_group(seen, group)
+        if recorded is Look.UNASKED:
+            return FindGroup(place, seen.annotation(keys.RUNNER_GROUP_NAME), is_before=True)
+        if isinstance(recorded, Look):
+            return None
+        name_before = seen.annotation(keys.RUNNER_SCALE_SET_NAME) or name
+        group_before = recorded
+    else:
         return None
-    return FindScaleSet(place, last.name, last.runner_group_id, only_id=last.id)
+    if (name_before, group_before) == (name, group):
+        return None
+    return FindScaleSet(place, name_before, group_before, only_id=denied)
+
+
+def _recorded_group(seen: Snapshot, wished: int) -> int | Look:
+    """The id of the group that the scale set was in when it was written down last."""
+    recorded = seen.annotation(keys.RUNNER_GROUP_NAME)
+    if not recorded or _same(recorded, DEFAULT_GROUP):
+        return DEFAULT_GROUP_ID
+    if _same(recorded, seen.runner_set.spec.runner_group):
+        return wished
+    found = seen.github.group_before
+    return found.id if isinstance(found, RunnerGroup) else found
 
 
 def _gone(seen: Snapshot) -> Stage[Action]:
@@ -144,7 +170,7 @@ def _gone_trouble(seen: Snapshot) -> Trouble | None:
     if known.gone_id == 0 or seen.now_s >= known.gone_s + GONE_SHOWN_S:
         return None
     happened = f"GitHub no longer knew the scale set {known.gone_id}"
-    if seen.registered_id > 0:
+    if seen.registered_id not in (0, known.gone_id):  # else it was denied wrongly
         happened += f"; it is registered anew as {seen.registered_id}"
     return trouble(Reason.SCALE_SET_GONE, about=seen.about, happened=happened)
 

@@ -112,6 +112,7 @@ class GitHub:
     group: RunnerGroup | None = None
     by_name: RunnerScaleSet | Look = Look.UNASKED
     by_id: RunnerScaleSet | Look = Look.UNASKED
+    group_before: RunnerGroup | Look = Look.UNASKED  # in which one that was denied is written down
     before_asked: bool = False  # whether one that was denied is where it was before an edit
     settings_told: bool = False  # labels and self-update went out with a create or update
     renamed: bool = False  # name or group went out: once in a pass, whatever the answer shows
@@ -289,10 +290,11 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True)
 class FindGroup:
-    """Look up a runner group by name."""
+    """Look up a runner group by name. `is_before`: not the wished one, and it need not be there."""
 
     place: GitHubPlace
     name: str
+    is_before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
