@@ -35,6 +35,8 @@ from tests.simulation.runner import SECONDS
 from tests.simulation.settlement import missing
 from tests.simulation.writes import NOBODY
 
+PERSON = "a-person"
+
 
 @pytest.fixture
 def case() -> Case:
@@ -470,7 +472,7 @@ def test_jobs_that_the_maximum_makes_wait_are_not_blocked(case: Case) -> None:
         assert case.tick() == []
 
 
-def test_a_job_whose_place_a_ghost_takes_is_told_when_it_can_be_known(case: Case) -> None:
+def _job_behind_a_ghost(case: Case) -> None:
     _with_sets(case, replicas=1, most=1)
     case.container("a-listener", "listener")
     sessions.open_session(case.github, case.at_s, case.scale_set, "a-listener")
@@ -480,9 +482,37 @@ def test_a_job_whose_place_a_ghost_takes_is_told_when_it_can_be_known(case: Case
     runner_sessions.make_ghost(case.github, case.at_s, runner)
     request = JobRequest("job", ("set-0",), (), owner="demo-org", repository="demo")
     jobs.queue_job(case.github, case.at_s, request)
+
+
+def test_a_job_whose_place_a_ghost_takes_is_told_when_it_can_be_known(case: Case) -> None:
+    _job_behind_a_ghost(case)
     said = [case.tick() for _ in range(72)]  # a tick is five seconds
     assert not any(said[:60])  # 300 s: by then it has been asked about twice
     assert said[-1] == ["what blocks work is visible"] * len(said[-1]) != []
+
+
+def _waits(case: Case) -> list[str]:
+    return [breach.detail for breach in case.judge.breaches if " waits " in breach.detail]
+
+
+def test_what_blocks_after_a_ghost_was_deleted_has_its_own_minute(case: Case) -> None:
+    # Seed 2575: a person deleted the ghost, GitHub refused to forget it, and the job waited on.
+    _job_behind_a_ghost(case)
+    assert not any(case.tick() for _ in range(30))  # 150 s
+    case.write(PERSON, RUNNERS, "r1", runner_object("r1"), going(runner_object("r1")))
+    assert not any(case.tick() for _ in range(17))  # 60 s, and 30 s to be told
+    assert [case.tick() for _ in range(3)][-1] and len(_waits(case)) == 1
+
+
+def test_ghosts_that_come_and_go_excuse_nobody_for_longer_than_one(case: Case) -> None:
+    _job_behind_a_ghost(case)
+    alive = runner_object("r1", phase="Pending")
+    for _ in range(8):  # 50 s each
+        for before, after in ((alive, going(alive)), (going(alive), alive)):
+            case.write(PERSON, RUNNERS, "r1", before, after)
+            for _ in range(5):
+                case.tick()
+    assert len(_waits(case)) == 1
 
 
 @pytest.mark.parametrize(("starts", "at_first"), [(True, 60), (False, 18)])

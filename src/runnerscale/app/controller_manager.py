@@ -215,6 +215,7 @@ class Manager:
             clock=self._clock,
             build_version=COMPATIBLE_VERSION,
             excluded_labels=self._options.excluded_label_prefixes,
+            deletes=lambda runner: self._set_reconciler.note_ending(runner),  # made after this
         )
         name, workers = runner_controller.NAME, self._options.runner_workers
         controller = self._controller(

@@ -53,14 +53,30 @@ LIVE = runner(phase="Pending", runnerId=7)
         (LIVE, runner(phase="Outdated", runnerId=7), Departure.FAILED),
         (LIVE, runner(runnerId=7, reason="Evicted", going=True), Departure.LOST),
         (runner(), runner(going=True), Departure.LOST),  # never registered
-        (LIVE, runner(runnerId=7, going=True), Departure.FINISHED),  # a short job, most likely
+        (LIVE, runner(runnerId=7, going=True), Departure.FINISHED),  # a short job
         (LIVE, runner(runnerId=7, reason="a word of ARC", going=True), Departure.FINISHED),
     ],
 )
 def test_what_a_change_means_for_the_capacity(
     old: EphemeralRunner | None, new: EphemeralRunner | None, expected: Departure
 ) -> None:
-    assert departure(old, new) is expected
+    assert departure(old, new, ours=True) is expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (LIVE, runner(runnerId=7, going=True), Departure.LOST),
+        (LIVE, runner(runnerId=7, reason="a word of ARC", going=True), Departure.LOST),
+        (LIVE, None, Departure.LOST),
+        (LIVE, runner(runnerId=7, jobId="j", going=True), Departure.FINISHED),
+        (LIVE, runner(phase="Failed", runnerId=7), Departure.FAILED),
+    ],
+)
+def test_an_idle_runner_that_somebody_else_deletes_is_lost(
+    old: EphemeralRunner, new: EphemeralRunner | None, expected: Departure
+) -> None:
+    assert departure(old, new, ours=False) is expected
 
 
 def test_the_words_of_a_set() -> None:
@@ -249,6 +265,27 @@ class TestFinished:
         this.says(1, 4, [name])
         await this.settle()
         assert len(this.names) == 1
+
+    async def test_an_idle_runner_that_a_person_deletes_is_replaced_at_once(self) -> None:
+        # The listener never names it: the job that waited had to wait for 75 s (seed 2575).
+        this = World()
+        this.make(replicas=1, patch_id=3, settledRunners=["before"])
+        await this.settle()
+        this.register()
+        name = this.names[0]
+        this.ask_deletion(name)
+        await this.settle()
+        assert [*this.going] == [name] and len(this.names) == 1
+        this.vanish(name)
+        await this.settle()
+        assert len(this.names) == 1
+
+    async def test_a_busy_runner_that_a_person_deletes_holds_its_place(self) -> None:
+        this = await self.ready()
+        first, second = this.names
+        this.ask_deletion(first)
+        await this.later(20)
+        assert this.names == [second]
 
     async def test_a_runner_lost_with_its_job_holds_its_place_and_stays_as_evidence(self) -> None:
         this = await self.ready()

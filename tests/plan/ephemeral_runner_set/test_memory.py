@@ -39,9 +39,10 @@ def test_another_runner_spec_forgets_what_was_learned_of_the_old_one() -> None:
 def test_a_runner_that_is_gone_leaves_nothing() -> None:
     remembered = Remembered("u")
     remembered.note_let_go("r")
+    remembered.note_ending("r")
     remembered.removals["r"] = Word(Removal.ASKED, 1.0)
     remembered.forget_runner("r")
-    assert (remembered.let_go, remembered.removals) == ({}, {})
+    assert (remembered.let_go, remembered.ending, remembered.removals) == ({}, {}, {})
 
 
 def test_words_of_github_hold_for_a_while() -> None:

@@ -359,6 +359,9 @@ class World:
 
     def finish(self, name: str) -> None:
         """The runners' controller saw its job done: the object is deleted, without a word."""
+        item = self.runners.store.get(f"{NS}/{name}")
+        assert item is not None
+        self.reconciler.note_ending(item)
         self.ask_deletion(name)
         self.vanish(name)
 

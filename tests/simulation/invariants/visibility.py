@@ -43,7 +43,10 @@ BLOCKED_S = 60.0
 # asked about three minutes after its start, then every two, and once more after a minute. The
 # job whose place such a runner takes waits for as long. No answer, no knowledge: while GitHub is
 # away, and as long after it as a question may take to come round; nor does a controller that
-# has just begun ask at once what its predecessor may have asked.
+# has just begun ask at once what its predecessor may have asked. Where such a runner is found
+# at last, and then something that can be known blocks the same work (a person deletes it, and
+# GitHub refuses to forget it, seed 2575), that has its own minute from then on: who reports
+# cannot tell of it before it is there. An excuse that comes and goes ends after UNASKED_S, too.
 UNASKED_S = 300.0
 AWAY = re.compile(r"github|controller|leader|lease")
 TOLD_WITHIN_S = 30.0  # after that: the words travel over two controllers and a listener
@@ -66,6 +69,7 @@ class _Block:
     """Something that does not go on; `shown`: what was last seen of it, and when."""
 
     since_s: float
+    known_s: float  # since when it can be known what blocks it
     shown_s: dict[str, float] = field(default_factory=dict)
     told: bool = False
 
@@ -92,18 +96,20 @@ class WhatBlocksIsVisible(Rule):
         for what in [w for w in self._blocks if w not in blocked]:
             del self._blocks[what]
         for what, runner_set in blocked.items():
-            block = self._blocks.setdefault(what, _Block(now_s))
+            block = self._blocks.setdefault(what, _Block(now_s, now_s))
             unasked = what.endswith(TOO_FEW) or (
                 what.endswith(WAITS) and _nobody_asked_holds_it(self.seen, world, runner_set)
             )
-            bound_s = UNASKED_S if unasked else BLOCKED_S
+            if unasked:
+                block.known_s = now_s
+            due_s = block.since_s + UNASKED_S if unasked else block.known_s + BLOCKED_S
             if unasked and now_s - self._away_s <= UNASKED_S:
                 continue
-            if now_s - block.since_s <= bound_s or block.told:
+            if now_s <= due_s or block.told:
                 continue
             for kind in shown(self.seen, world, runner_set):
                 block.shown_s[kind] = now_s
-            late_s = now_s - max(block.since_s + bound_s, self._silent_s + EXCUSED_S)
+            late_s = now_s - max(due_s, self._silent_s + EXCUSED_S)
             lacking = [
                 kind
                 for kind in ("condition", "Event", "metric")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from runnerscale.api.ephemeral_runner import EphemeralRunner
 from runnerscale.app.controller_manager import ControllerOptions, Manager
 from runnerscale.app.problem import Problem
 from runnerscale.cli.boundary import sentence
@@ -14,6 +15,7 @@ from runnerscale.core.clock import ManualClock
 from runnerscale.core.randomness import seeded
 from runnerscale.credentials.clients import ClientCache
 from runnerscale.kube.metrics import KubeMetrics
+from runnerscale.kube.objects import ObjectMeta, OwnerReference
 from runnerscale.scaleset.user_agent import SystemInfo
 from tests.unit.kube.scripted import Scripted, client_on
 
@@ -42,6 +44,17 @@ def test_no_controllers_failing_passes_go_unseen() -> None:
     for controller in controllers:
         told: Any = controller._ended
         assert isinstance(told.__self__, StuckPasses), controller.name
+
+
+def test_the_sets_are_told_whom_the_runners_controller_deletes() -> None:
+    # Else the end of every short job is taken for a person's deletion, and replaced too early.
+    manager = made()
+    runners: Any = next(c for c in manager._controllers if c.name == "ephemeralrunner")._reconciler
+    owner = OwnerReference(kind="EphemeralRunnerSet", name="s", uid="u", controller=True)
+    meta = ObjectMeta(namespace="demo", name="r", uid="r-1", owner_references=[owner])
+    runners._hands._deletes(EphemeralRunner(metadata=meta))
+    remembered = manager._set_reconciler._memory.known("demo/s")
+    assert remembered is not None and [*remembered.ending] == ["r-1"]
 
 
 async def test_who_lost_the_lease_and_won_it_again_ends_and_says_that_it_is_to_be_started() -> None:

@@ -5,6 +5,7 @@ Nothing is decided here. Every call has a deadline; what can go wrong is one of 
 moment it arrives, because GitHub gives it out only once.
 """
 
+from collections.abc import Callable
 from typing import TypeVar, assert_never
 
 import structlog
@@ -108,9 +109,13 @@ class Hands:
         own_writes: OwnWrites,
         clock: Clock,
         build_version: str,
+        deletes: Callable[[EphemeralRunner], None],
         excluded_labels: tuple[str, ...] = (),
     ) -> None:
-        """`build_version`: what runners report; `excluded_labels`: prefixes never copied."""
+        """`build_version`: what runners report; `excluded_labels`: prefixes never copied.
+
+        `deletes`: told of a runner just before it is deleted here.
+        """
         self._client = client
         self._clients = clients
         self._runners = runners
@@ -119,6 +124,7 @@ class Hands:
         self._own_writes = own_writes
         self._clock = clock
         self._build_version = build_version
+        self._deletes = deletes
         self._excluded_labels = excluded_labels
 
     async def apply(self, action: Action) -> Answer:
@@ -231,7 +237,7 @@ class Hands:
                 meta = {"resourceVersion": version, "finalizers": [*finalizers]}
                 return await self._patch_runner(of, {"metadata": meta})
             case DeleteRunner():
-                return await self._delete_runner(action)
+                return await self._delete_runner(action, item)
         assert_never(action)
 
     async def _confirm_view(self, of: Ref, version: str) -> Answer:
@@ -312,8 +318,9 @@ class Hands:
             log.info("runner gone", runner=of.name)
         return Done(item.metadata.resource_version or "")
 
-    async def _delete_runner(self, action: DeleteRunner) -> Answer:
+    async def _delete_runner(self, action: DeleteRunner, item: EphemeralRunner) -> Answer:
         of = action.of
+        self._deletes(item)  # before the call: the watch may be faster than the answer
         left = await self._client.delete(
             EPHEMERAL_RUNNERS,
             of.namespace,

@@ -51,11 +51,13 @@ class EphemeralRunnerReconciler:
         clock: Clock,
         build_version: str,
         excluded_labels: Sequence[str] = (),
+        deletes: Callable[[EphemeralRunner], None] = lambda _: None,
     ) -> None:
         """`pods`: those labelled as runners are enough; `own_writes`: the controller's own.
 
         `build_version`: what runners report to GitHub; `excluded_labels`: prefixes of labels
-        that are never copied to generated objects.
+        that are never copied to generated objects. `deletes`: told of a runner just before this
+        controller deletes it; who else does so is somebody.
         """
         self._runners = runners
         self._pods = pods
@@ -73,6 +75,7 @@ class EphemeralRunnerReconciler:
             own_writes=own_writes,
             clock=self._clock,
             build_version=build_version,
+            deletes=deletes,
             excluded_labels=tuple(excluded_labels),
         )
 

@@ -290,6 +290,13 @@ class EphemeralRunnerSetReconciler:
         word = remembered.removals.get(runner.metadata.uid or "") if remembered else None
         return word is not None and word.removal is Removal.HAS_JOB
 
+    def note_ending(self, runner: EphemeralRunner) -> None:
+        """Its own controller is about to delete it."""
+        owner = controller_of(runner)
+        if owner is not None and owner.kind == KIND:
+            key = f"{runner.metadata.namespace or ''}/{owner.name}"
+            self._memory.of(key, owner.uid).note_ending(runner.metadata.uid or "")
+
     # --- which events wake which set ----------------------------------------------------------
 
     def look_at_all(self) -> None:
@@ -337,8 +344,9 @@ class EphemeralRunnerSetReconciler:
         remembered: Remembered,
         owning: EphemeralRunnerSet | None,
     ) -> Departure:
-        left = departure(change.old, change.new)
         item = change.new or change.old
+        ours = item is not None and (item.metadata.uid or "") in remembered.ending
+        left = departure(change.old, change.new, ours=ours)
         if item is None or left is Departure.NONE:
             return Departure.NONE
         if (item.metadata.uid or "") in remembered.let_go:

@@ -36,7 +36,7 @@ class Departure(Enum):
 
     NONE = "none"  # it still counts, or did not count before
     FINISHED = "finished"  # had its job, or might have had one
-    LOST = "lost"  # nobody's fault, and no job: to be replaced at once
+    LOST = "lost"  # from outside, and no job: to be replaced at once
     FAILED = "failed"  # without a job: the failure policy has a say
 
 
@@ -57,8 +57,11 @@ class Held:
     named: frozenset[str] = frozenset()  # runners that were named while they still lived
 
 
-def departure(old: EphemeralRunner | None, new: EphemeralRunner | None) -> Departure:
-    """Judge one change. Not for runners that the set itself let go: it knows why."""
+def departure(old: EphemeralRunner | None, new: EphemeralRunner | None, *, ours: bool) -> Departure:
+    """Judge one change. Not for runners that the set itself let go: it knows why.
+
+    `ours`: the runner's own controller deletes it, as it does when one has ended.
+    """
     if old is None or not is_live(old) or (new is not None and is_live(new)):
         return Departure.NONE
     last = new or old
@@ -68,10 +71,11 @@ def departure(old: EphemeralRunner | None, new: EphemeralRunner | None) -> Depar
         return Departure.FAILED
     if last.status.runner_id == 0 or last.status.reason in REASONS:
         return Departure.LOST
-    # No job and no reason: a job so short that it ended before it was stored, or a person
-    # deleted an idle runner. Nothing tells these apart; the first is frequent, and the second
-    # costs a minute until it is replaced.
-    return Departure.FINISHED
+    # No job and no reason: a job so short that it ended before it was stored, or, if it was not
+    # deleted by us, somebody deleted an idle runner. The listener never names that one, and
+    # a job that waits would wait for its place. (Deleted by a process before this one, it may
+    # be one runner too many for a while, as after any restart.)
+    return Departure.FINISHED if ours else Departure.LOST
 
 
 def is_counted(runner: EphemeralRunner, item: EphemeralRunnerSet | None) -> bool:

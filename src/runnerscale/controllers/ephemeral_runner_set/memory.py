@@ -20,7 +20,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
 )
 from runnerscale.core.clock import shifted
 
-LET_GO_MAX = 10_000
+LET_GO_MAX = 10_000  # the same of those that end
 UNDECIDED_KEPT_S = 60.0  # by then the cache shows what was created, or nothing was
 DISTURBED_MAX = 500
 WORDS_HOLD_S = {Removal.HAS_JOB: JOB_WORD_HOLDS_S, Removal.NO_ANSWER: 120.0}
@@ -44,6 +44,7 @@ class Remembered:
     held: Held = field(default_factory=Held)
     removals: dict[str, Word] = field(default_factory=dict)  # by the runner's uid
     let_go: dict[str, None] = field(default_factory=dict)  # uids of runners we deleted ourselves
+    ending: dict[str, None] = field(default_factory=dict)  # uids their own controller deletes
     fingerprint: str = ""
     template: Template = field(default_factory=Template)
     proxy: Proxy = field(default_factory=Proxy)
@@ -81,14 +82,23 @@ class Remembered:
 
     def note_let_go(self, uid: str) -> None:
         """We delete this runner ourselves: its end is no news."""
-        self.let_go[uid] = None
-        if len(self.let_go) > LET_GO_MAX:
-            del self.let_go[next(iter(self.let_go))]
+        _note(self.let_go, uid)
+
+    def note_ending(self, uid: str) -> None:
+        """Its own controller deletes this runner: nobody else does."""
+        _note(self.ending, uid)
 
     def forget_runner(self, uid: str) -> None:
         """The runner is gone."""
         self.removals.pop(uid, None)
         self.let_go.pop(uid, None)
+        self.ending.pop(uid, None)
+
+
+def _note(uids: dict[str, None], uid: str) -> None:
+    uids[uid] = None
+    if len(uids) > LET_GO_MAX:
+        del uids[next(iter(uids))]
 
 
 class Memory:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from runnerscale.api.ephemeral_runner import EphemeralRunner
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (
     AskRunner,
@@ -82,6 +83,7 @@ class Bench:
         clients: Any = self.github
         self.runners = Informer(client, EPHEMERAL_RUNNERS, **shared)
         self.own_writes = OwnWrites(clock=clock)
+        self.deletes: list[tuple[str, bool]] = []  # the runner's name, and whether it goes already
         self.hands = Hands(
             client=client,
             clients=clients,
@@ -91,12 +93,18 @@ class Bench:
             own_writes=self.own_writes,
             clock=clock,
             build_version="0.14.2",
+            deletes=self.note,
             excluded_labels=("secret.example/",),
         )
         item = self.api.put_new("ephemeralrunners", runner_body("runner-1"))
         self.runners.store.put(f"{NS}/runner-1", item)
         self.ref = Ref(NS, "runner-1", item.metadata.uid)
         self.version = item.metadata.resource_version
+
+    def note(self, item: EphemeralRunner) -> None:
+        name = item.metadata.name or ""
+        stored = self.api.raw("ephemeralrunners", name) or {"metadata": {"deletionTimestamp": ""}}
+        self.deletes.append((name, "deletionTimestamp" in stored["metadata"]))
 
     async def apply(self, action: Any) -> Any:
         return await self.hands.apply(action)
@@ -321,6 +329,14 @@ def test_an_object_without_finalizers_is_gone_at_once(run_virtual: Run) -> None:
     async def scene(bench: Bench) -> None:
         bench.api.merge("ephemeralrunners", "runner-1", {"metadata": {"finalizers": None}})
         assert await bench.apply(DeleteRunner(bench.ref)) is Said.GONE
+
+    with_bench(run_virtual, scene)
+
+
+def test_a_deletion_is_told_of_before_it_can_be_seen(run_virtual: Run) -> None:
+    async def scene(bench: Bench) -> None:
+        await bench.apply(DeleteRunner(bench.ref))
+        assert bench.deletes == [("runner-1", False)]
 
     with_bench(run_virtual, scene)
 
