@@ -9,7 +9,7 @@ Contract: github-service-and-listener 3.1; replaces weaknesses W3, W7, W8, W9, W
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from urllib.parse import urlsplit
 
@@ -54,7 +54,9 @@ class Manner:
     """How a call is made. `queued` False: it takes no place at the host (the long poll).
 
     `quiet_max_s`: where GitHub asks for a longer pause, the caller is told at once instead of
-    being kept waiting; None: it is waited for as far as the deadline allows.
+    being kept waiting; None: it is waited for as far as the deadline allows. `told_of_silence`: the
+    same after an attempt that heard nothing in all its time; whoever polls has been deaf for long
+    enough by then to say so.
     """
 
     urgency: int = FRESH_DEMAND
@@ -62,6 +64,7 @@ class Manner:
     queued: bool = True
     attempt_s: float | None = None
     quiet_max_s: float | None = None
+    told_of_silence: bool = False
 
     def is_too_long(self, hush_s: float) -> bool:
         """Whether the caller wants to know of a pause of that length."""
@@ -69,6 +72,7 @@ class Manner:
 
 
 USUAL = Manner()
+EARLY_S = 0.1  # alarms ring by rounded clocks
 BARRED = (ProxyRefused, CertificateRefused)
 
 
@@ -166,6 +170,7 @@ class Attempts:
             "request sent", method=request.method, url=without_secrets(request.url), attempt=number
         )
         sent_before, course.sent = course.sent, True  # should the deadline cut us off
+        silent_s = self._clock.monotonic_s() + attempt_s
         try:
             course.last = response = await send_following(
                 self._transport, request, timeout_s=course.deadline.limit_s(attempt_s)
@@ -175,6 +180,8 @@ class Attempts:
             if isinstance(fault, BARRED) and self._on_refused is not None:
                 self._on_refused()
             outcome = judge_fault(fault, attempt=number, policy=policy, random=self._random)
+            if course.manner.told_of_silence and self._clock.monotonic_s() >= silent_s - EARLY_S:
+                outcome = replace(outcome, again=False)
         else:
             outcome = judge_response(
                 response,

@@ -54,7 +54,7 @@ _EXPIRED = "message queue token expired"
 # Who opens a session, polls or claims holds up the whole queue: a longer pause that GitHub asks
 # for is theirs to wait and to tell, not the call's.
 QUIET_MAX_S = 5.0
-POLL = Manner(queued=False, attempt_s=POLL_ATTEMPT_S, quiet_max_s=QUIET_MAX_S)
+POLL = Manner(queued=False, attempt_s=POLL_ATTEMPT_S, quiet_max_s=QUIET_MAX_S, told_of_silence=True)
 PROMPT = Manner(quiet_max_s=QUIET_MAX_S)
 _LOST = {404: SessionLost, 409: SessionLost, 410: SessionLost}
 
