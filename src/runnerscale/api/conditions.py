@@ -21,6 +21,8 @@ DELETION_BLOCKED = "DeletionBlocked"  # True: being deleted, and something holds
 TEMPLATE_ACCEPTED = "TemplateAccepted"  # the API server takes the pod that the template makes
 CREATION_ALLOWED = "CreationAllowed"  # no failure stops or slows the making of runners
 SATISFIED = "Satisfied"  # as many runners as wanted
+# Only once it was False: the API server takes what is to be said of each runner, on the runner
+RUNNERS_WRITABLE = "RunnersWritable"
 
 # AutoscalingListener
 CONFIG_READY = "ConfigReady"  # credentials, proxy and CA were read; the config is current

@@ -246,6 +246,7 @@ class Manager:
         )
         reconciler.connect(controller.enqueue, controller.enqueue_after)
         self._freshness.on_proven(reconciler.look_at_all)
+        self._conditions.tell(EPHEMERAL_RUNNERS, reconciler.unwritable)
         return reconciler
 
     def _wire_listeners(self) -> None:

@@ -87,6 +87,7 @@ class StuckPasses:
             del self._rows[key]
             if row.alarm is not None:
                 row.alarm.cancel()
+            self._writer.withdraw(self._resource, self._reference(key), RECONCILED)
         self._take_back(key, ())
 
     def _note(self, row: _Row, troubles: Sequence[Trouble]) -> None:
@@ -124,6 +125,7 @@ class StuckPasses:
         if lasting is not None:
             self._say(key, row, lasting)
         else:
+            self._writer.withdraw(self._resource, self._reference(key), RECONCILED)
             self._take_back(key, left)
 
     def _hidden(self, key: str, row: _Row) -> list[tuple[float, Trouble]]:

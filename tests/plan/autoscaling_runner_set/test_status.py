@@ -126,6 +126,22 @@ async def test_an_unregistered_set_is_pending_and_not_ready() -> None:
     assert world.condition("ListenerReady") == ("False", "NoListener")
 
 
+async def test_runners_that_nobody_can_write_on_make_it_not_ready() -> None:
+    world = await settled()
+    mute = {"type": "RunnersWritable", "status": "False", "reason": "ApiServerRefused"}
+    words = "could not write the status of the runner r: denied"
+    world.set_status(
+        reason="ApiServerRefused", message=words, conditions=[mute | {"message": words}]
+    )
+    await world.settle()
+    assert world.condition("Ready") == ("False", "ApiServerRefused")
+    assert world.status["reason"] == "ApiServerRefused"
+    assert words in next(c["message"] for c in world.status["conditions"] if c["type"] == "Ready")
+    world.set_status(reason="", message="", conditions=[mute | {"status": "True"}])
+    await world.later(1)
+    assert world.condition("Ready")[0] == "True"
+
+
 @pytest.mark.parametrize("below", ["set", "listener"])
 async def test_what_nothing_is_done_about_below_makes_it_not_ready(below: str) -> None:
     world = await settled()

@@ -87,6 +87,7 @@ UNSAID = (
     {"type": "Healthy", "status": "True"},
     {"type": "TemplateAccepted", "status": "True"},
     {"type": "Reconciled", "status": "True"},
+    {"type": "RunnersWritable", "status": "True"},
 )
 
 

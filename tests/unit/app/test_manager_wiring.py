@@ -57,6 +57,11 @@ def test_the_sets_are_told_whom_the_runners_controller_deletes() -> None:
     assert remembered is not None and [*remembered.ending] == ["r-1"]
 
 
+def test_the_sets_hear_of_runners_that_cannot_be_written_on() -> None:
+    manager = made()
+    assert manager._conditions._speakers == {"ephemeralrunners": manager._set_reconciler.unwritable}
+
+
 async def test_who_lost_the_lease_and_won_it_again_ends_and_says_that_it_is_to_be_started() -> None:
     manager = made()
     manager.worked = True

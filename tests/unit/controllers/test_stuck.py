@@ -20,6 +20,7 @@ from runnerscale.core.clock import LoopClock, ManualClock
 from runnerscale.core.randomness import seeded
 from runnerscale.kube.controller import Controller
 from runnerscale.kube.errors import Conflict, Forbidden, KubeError, ServerFault
+from runnerscale.kube.objects import ObjectReference
 from runnerscale.kube.reconcile import Plan
 from tests.plan.memory_api import MemoryApi
 
@@ -295,5 +296,50 @@ def test_a_trouble_beside_one_that_lasts_has_its_own_minute(run_virtual: RunVirt
             assert world.condition() == ("False", "DeletionWaits")
             await asyncio.sleep(20)
             assert world.condition() == ("False", "CleanupBlocked")
+
+    run_virtual(scenario())
+
+
+class Hearing:
+    """Who speaks for an object that cannot be written on."""
+
+    def __init__(self) -> None:
+        self.mute: set[str] = set()
+
+    def refused(self, about: ObjectReference, error: Any) -> None:
+        self.mute.add(about.name)
+
+    def accepted(self, about: ObjectReference) -> None:
+        self.mute.discard(about.name)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_object_that_cannot_be_written_on_is_told_of_until_nothing_is_wrong(
+    run_virtual: RunVirtual, fails: bool
+) -> None:
+    world, hearing = World(), Hearing()
+    world.writer.tell(EPHEMERAL_RUNNER_SETS, hearing)
+    world.api.fault = lambda verb, plural, name: (
+        Forbidden(403, "Forbidden", "a webhook said no") if verb == "patch" else None
+    )
+
+    async def scenario() -> None:
+        async with world.running():
+            if fails:
+                world.error = KeyError("x")
+            else:
+                world.troubles = waits_for(Reason.API_SERVER_REFUSED)
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(40)
+            assert not hearing.mute  # it may pass
+            await asyncio.sleep(20)
+            assert hearing.mute == {"s"}
+            await asyncio.sleep(200)  # longer than the writer tries
+            assert hearing.mute == {"s"}
+            world.error, world.troubles = None, ()
+            world.controller.enqueue("ns/s")
+            await asyncio.sleep(130)
+            assert not hearing.mute
+            assert world.condition() is None
 
     run_virtual(scenario())

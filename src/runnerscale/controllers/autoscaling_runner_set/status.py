@@ -187,13 +187,14 @@ def _ready(
 
 
 def _stuck_below(seen: Snapshot) -> Trouble | None:
-    """What keeps our controllers from the set or the listener below, as these say themselves."""
+    """What keeps our controllers from the set, its runners or the listener, as these say."""
     for item in (seen.current_set, listener.current(seen)):
-        said = find(item.status.conditions, types.RECONCILED) if item else None
-        if item is None or said is None or said.status != "False" or said.reason not in STUCK:
-            continue
-        happened = f"{item.kind} {item.metadata.name}: {said.message}"
-        return trouble(Reason(said.reason), about=seen.about, happened=happened)  # type: ignore[call-arg]
+        for kind in (types.RECONCILED, types.RUNNERS_WRITABLE):
+            said = find(item.status.conditions, kind) if item else None
+            if item is None or said is None or said.status != "False" or said.reason not in STUCK:
+                continue
+            happened = f"{item.kind} {item.metadata.name}: {said.message}"
+            return trouble(Reason(said.reason), about=seen.about, happened=happened)  # type: ignore[call-arg]
     return None
 
 

@@ -15,7 +15,13 @@ from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS, Ephemera
 from runnerscale.api.fingerprint import fingerprint
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Trouble
-from runnerscale.controllers.ephemeral_runner_set import doubted, finished, learning, observe
+from runnerscale.controllers.ephemeral_runner_set import (
+    doubted,
+    finished,
+    learning,
+    observe,
+    unwritable,
+)
 from runnerscale.controllers.ephemeral_runner_set.apply import Hands
 from runnerscale.controllers.ephemeral_runner_set.finished import Departure, departure, words_of
 from runnerscale.controllers.ephemeral_runner_set.memory import (
@@ -32,7 +38,6 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Answer,
     Proxy,
     Removal,
-    Retired,
     Runner,
     Snapshot,
 )
@@ -118,6 +123,7 @@ class EphemeralRunnerSetReconciler:
         self._enqueue: Enqueue = _nobody
         self._enqueue_after: EnqueueAfter = _nobody
         self.removals = Removals(clients, clock=self._clock, answered=self._wake)
+        self.unwritable = unwritable.Unwritable(runners.store, self._memory, wake=self._wake)
         self._hands = Hands(
             client=client,
             clients=clients,
@@ -164,7 +170,7 @@ class EphemeralRunnerSetReconciler:
             deleted_s=_deleted_s(item),
             retired=tuple(
                 observe.believed(each, now_s=now_s)
-                for each in _with_our_doing(roster.evidence(), remembered)
+                for each in observe.with_our_doing(roster.evidence(), remembered.forgotten)
             ),
             counts=roster.counts,
             held=held,
@@ -175,6 +181,7 @@ class EphemeralRunnerSetReconciler:
             had_proxy=roster.proxied > 0,
             confirmed=remembered.confirmed,
             undecided=self._undecided(remembered, reference.namespace, now_s),
+            unwritable=unwritable.said(remembered.unwritable),
             status_due_s=remembered.status_due_s,
             written=remembered.written,
         )
@@ -327,6 +334,7 @@ class EphemeralRunnerSetReconciler:
         namespace = item.metadata.namespace or ""
         key = f"{namespace}/{owner.name}"
         remembered = self._memory.of(key, owner.uid)
+        self.unwritable.changed(key, change, remembered)
         owning = self._sets.store.get(key)
         left = self._note_departure(change, remembered, owning)
         if change.new is None:
@@ -440,19 +448,6 @@ def _reference(item: EphemeralRunnerSet) -> ObjectReference:
         meta.namespace or "",
         meta.name or "",
         meta.uid or "",
-    )
-
-
-def _with_our_doing(retired: tuple[Retired, ...], remembered: Remembered) -> tuple[Retired, ...]:
-    """A runner ends with an error when its registration goes under it: not always after us."""
-    if not remembered.removals:
-        return retired
-    forgotten = {
-        uid for uid, word in remembered.removals.items() if word.removal is Removal.FORGOTTEN
-    }
-    return tuple(
-        replace(r, forgotten=r.uid in forgotten and r.phase == RunnerPhase.FAILED and not r.had_job)
-        for r in retired
     )
 
 

@@ -48,6 +48,7 @@ class Remembered:
     fingerprint: str = ""
     template: Template = field(default_factory=Template)
     proxy: Proxy = field(default_factory=Proxy)
+    unwritable: dict[str, Trouble] = field(default_factory=dict)  # by the runner's uid
     undecided: dict[str, float] = field(default_factory=dict)  # names, and since when
     disturbed_s: deque[float] = field(default_factory=lambda: deque(maxlen=DISTURBED_MAX))
     confirmed: bool = False  # once our view of it was found to be of the present
@@ -80,6 +81,12 @@ class Remembered:
             self.disturbed_s.popleft()
         return tuple(self.disturbed_s)
 
+    @property
+    def forgotten(self) -> frozenset[str]:
+        """The uids of runners that GitHub forgot at our word."""
+        words = self.removals.items()
+        return frozenset(uid for uid, word in words if word.removal is Removal.FORGOTTEN)
+
     def note_let_go(self, uid: str) -> None:
         """We delete this runner ourselves: its end is no news."""
         _note(self.let_go, uid)
@@ -90,6 +97,7 @@ class Remembered:
 
     def forget_runner(self, uid: str) -> None:
         """The runner is gone."""
+        self.unwritable.pop(uid, None)
         self.removals.pop(uid, None)
         self.let_go.pop(uid, None)
         self.ending.pop(uid, None)

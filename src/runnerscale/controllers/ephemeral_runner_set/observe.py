@@ -3,6 +3,7 @@
 A malformed part of a hostile object becomes its zero and harms nobody else.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import msgspec
@@ -12,7 +13,7 @@ from runnerscale.api.ephemeral_runner import EphemeralRunner, EphemeralRunnerSpe
 from runnerscale.api.fingerprint import is_ours
 from runnerscale.api.go_form import same_in_go
 from runnerscale.api.labels import RUNNER_SPEC_HASH
-from runnerscale.api.phase import is_terminal
+from runnerscale.api.phase import RunnerPhase, is_terminal
 from runnerscale.controllers.conditions import find
 from runnerscale.controllers.ephemeral_runner_set.snapshot import Retired, Runner
 from runnerscale.core.clock import parse_time
@@ -75,6 +76,19 @@ def believed(retired: Retired, *, now_s: float) -> Retired:
     if retired.since_s <= now_s + AHEAD_MAX_S:
         return retired
     return replace(retired, since_s=min(retired.created_s, now_s))
+
+
+def with_our_doing(retired: tuple[Retired, ...], forgotten: Collection[str]) -> tuple[Retired, ...]:
+    """A runner ends with an error when its registration goes under it: not always after us.
+
+    `forgotten`: the uids of those that GitHub forgot at our word.
+    """
+    if not forgotten:
+        return retired
+    return tuple(
+        replace(r, forgotten=r.uid in forgotten and r.phase == RunnerPhase.FAILED and not r.had_job)
+        for r in retired
+    )
 
 
 def is_retired(item: EphemeralRunner) -> bool:

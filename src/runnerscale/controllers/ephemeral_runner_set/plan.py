@@ -42,7 +42,8 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
         verdict = judge(seen)
         so_far = live(seen, verdict)
     actions = tuple(a for a in so_far.actions if a not in seen.failed_actions)
-    troubles = (*so_far.troubles, *seen.doubts, *seen.failures, *seen.last_words)
+    mute = () if seen.unwritable is None else (seen.unwritable,)
+    troubles = (*so_far.troubles, *seen.doubts, *mute, *seen.failures, *seen.last_words)
     if not actions:
         last = status.stage(seen, verdict, troubles)
         so_far = joined([so_far, last])

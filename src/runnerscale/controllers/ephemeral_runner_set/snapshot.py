@@ -160,6 +160,7 @@ class Snapshot:
     undecided: tuple[str, ...] = ()  # names of runners that may have been created: no answer
     confirmed: bool = True  # this process has found its view of the set to be of the present
     doubts: tuple[Trouble, ...] = ()  # jobs that nobody is given
+    unwritable: Trouble | None = None  # runners that cannot say themselves what is wrong
     status_due_s: float = 0.0  # the status is not written again before
     written: "Written | None" = None  # the status as it was written last
     # of this pass

@@ -11,10 +11,21 @@ Pure. Contract: resources-and-controllers 1.5, 4.3.3.
 from collections.abc import Sequence
 from typing import Any
 
-from runnerscale.api.conditions import CREATION_ALLOWED, SATISFIED, TEMPLATE_ACCEPTED
+from runnerscale.api.conditions import (
+    CREATION_ALLOWED,
+    RUNNERS_WRITABLE,
+    SATISFIED,
+    TEMPLATE_ACCEPTED,
+)
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSetStatus
 from runnerscale.api.reasons import Trouble
-from runnerscale.controllers.conditions import as_body, is_true, shortened, with_condition
+from runnerscale.controllers.conditions import (
+    as_body,
+    find,
+    is_true,
+    shortened,
+    with_condition,
+)
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict, outdated
 from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Action,
@@ -110,6 +121,10 @@ def _verdicts(seen: Snapshot, verdict: Verdict) -> list[Condition]:
         conditions = _with(seen, conditions, TEMPLATE_ACCEPTED, None, said)
     elif template.check is Check.REFUSED:
         conditions = _with(seen, conditions, TEMPLATE_ACCEPTED, template.trouble, "")
+    mute = seen.unwritable
+    if mute is not None or find(conditions, RUNNERS_WRITABLE) is not None:
+        said = "the API server takes what is to be said of each runner"
+        conditions = _with(seen, conditions, RUNNERS_WRITABLE, mute, said)
     said = "no failure stops or slows the making of runners"
     return _with(seen, conditions, CREATION_ALLOWED, verdict.trouble, said)
 
