@@ -51,7 +51,7 @@ class Answer(Enum):
     MISSING = "missing"  # 404: the runner is gone, the event moot
     CONFLICT = "conflict"  # 409: somebody wrote in between
     FORBIDDEN = "forbidden"  # 403: a right is missing
-    REFUSED = "refused"  # 400, 422: never, however often
+    REFUSED = "refused"  # 400, 422: trying at once is of no use; a webhook may say so for a while
     TROUBLE = "trouble"  # everything that may pass
 
 
@@ -61,13 +61,13 @@ class Outcome(Enum):
     RUNNING = "running"  # the runner says Running, with its job
     FIELDS_ONLY = "fields only"  # done, being deleted, or not readable by us
     MOOT = "moot"  # there is no such runner any more
-    REFUSED = "refused"  # the API server will never take it
+    REFUSED = "refused"  # the API server does not take it now; `repair.py` goes on
     NOT_STORED = "not stored"  # the bound passed; `repair.py` goes on
 
     @property
     def settled(self) -> bool:
         """Nothing is left to do: the message may be acknowledged for its sake."""
-        return self is not Outcome.NOT_STORED
+        return self not in (Outcome.NOT_STORED, Outcome.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)

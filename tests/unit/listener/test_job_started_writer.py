@@ -260,7 +260,9 @@ def test_without_the_right_to_patch_it_waits_for_the_right(run_virtual: Run) -> 
     run_virtual(scene())
 
 
-def test_what_the_server_refuses_for_good_is_settled(run_virtual: Run) -> None:
+def test_what_the_server_refuses_in_its_content_is_not_tried_at_once_again(
+    run_virtual: Run,
+) -> None:
     async def scene() -> None:
         this = Scene()
         this.api.faults.append(("patch", errors.Invalid(422, "Invalid", "no")))

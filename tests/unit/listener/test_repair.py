@@ -57,6 +57,17 @@ async def test_a_round_stores_what_can_be_stored_by_now() -> None:
     assert value(this.metrics, "runnerscale_listener_unstored_job_events_total") == 1
 
 
+async def test_what_a_webhook_refuses_for_a_while_is_stored_once_it_does_not() -> None:
+    this = Scene()  # seed 6065
+    this.writer.outcome = Outcome.REFUSED
+    this.repairs.add(EVENT)
+    assert not await this.repairs.round()
+    assert this.repairs.waiting == 1
+    this.writer.outcome = Outcome.RUNNING
+    assert await this.repairs.round()
+    assert this.writer.stored == [EVENT] and this.repairs.waiting == 0
+
+
 async def test_what_is_too_old_is_given_up_and_counted() -> None:
     this = Scene()
     this.repairs.add(EVENT)
