@@ -24,6 +24,7 @@ from runnerscale.kube.errors import KubeError
 from tests.system.plant import BINARY, Part, Room, one_sentence, until
 
 WRITERS = 6
+CALL_S = 6  # a write takes milliseconds; where nobody answers any more, so long is asked again
 KUBECONFIG = """\
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
 users: [{name: u, user: {token: t}}]
@@ -66,7 +67,7 @@ class Server:
                 name, value = f"w{begun}-{number}-{n}", f"{number}-{n}-" + "x" * of_bytes
                 body = {"metadata": {"name": name}, "data": {"v": value}}
                 try:
-                    await client.create(CONFIG_MAPS, "default", body, timeout_s=20)
+                    await client.create(CONFIG_MAPS, "default", body, timeout_s=CALL_S)
                 except KubeError as error:
                     self.refused.append(str(error))
                     return

@@ -15,6 +15,7 @@ from runnerscale.app.api_check import OURS
 from runnerscale.cli.controller_command import controller_flags
 from runnerscale.cli.main import run
 from runnerscale.cli.migrate_command import IDLE_FLAGS
+from runnerscale.kube import served
 from runnerscale.migration.findings import Weight
 from tests.arc.objects import Arc
 
@@ -194,8 +195,9 @@ def test_a_cluster_without_the_kinds_has_nothing_to_take_over(
 
 
 def test_a_cluster_that_cannot_be_reached_is_one_sentence_and_2(
-    kubeconfig: Path, capsys: pytest.CaptureFixture[str]
+    kubeconfig: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(served, "TIMEOUT_S", 2.0)  # for so long it is asked again
     point(kubeconfig, "http://127.0.0.1:1")
     assert run("runnerscale", ["migrate", "check", "--kubeconfig", str(kubeconfig)]) == 2
     lines = capsys.readouterr().out.splitlines()
