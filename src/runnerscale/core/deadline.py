@@ -35,3 +35,13 @@ class Deadline:
     def timeout(self) -> asyncio.Timeout:
         """`async with deadline.timeout():` raises TimeoutError when the time is up."""
         return asyncio.timeout(self.left_s())
+
+
+def end_now(scope: asyncio.Timeout) -> None:
+    """Have the work within this entered timeout end at once, as if its time were up.
+
+    Harmless where it is ending already, by its own time or by an earlier call: asyncio itself
+    raises then.
+    """
+    if not scope.expired():
+        scope.reschedule(asyncio.get_running_loop().time())

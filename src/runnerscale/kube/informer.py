@@ -17,6 +17,7 @@ import structlog
 
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
+from runnerscale.core.deadline import end_now
 from runnerscale.core.randomness import Random
 from runnerscale.kube import consistency
 from runnerscale.kube.client import SILENCE_MARGIN_S, WATCH_TIMEOUT_S, Client, Listed
@@ -153,7 +154,7 @@ class Informer(Generic[T]):
         """List again as soon as possible: somebody has reason to doubt the stream."""
         self._must_list = True
         if self._watching is not None:
-            self._watching.reschedule(asyncio.get_running_loop().time())
+            end_now(self._watching)
 
     # --- the loop -----------------------------------------------------------------------
 

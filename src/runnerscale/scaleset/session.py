@@ -16,7 +16,7 @@ from typing import Self
 
 import structlog
 
-from runnerscale.core.deadline import Deadline
+from runnerscale.core.deadline import Deadline, end_now
 from runnerscale.scaleset import requests
 from runnerscale.scaleset.actions import ActionsService, Call
 from runnerscale.scaleset.answers import (
@@ -233,7 +233,7 @@ class MessageSession:
         self._closed = True
         deadline = Deadline.after(self._service.clock, CLOSE_S)
         for scope in self._polls:
-            scope.reschedule(asyncio.get_running_loop().time())
+            end_now(scope)
         # One of them may be giving back a session that it was just opening.
         with suppress(TimeoutError):
             async with deadline.timeout():
