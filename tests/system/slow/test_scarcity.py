@@ -49,7 +49,7 @@ async def test_a_node_with_few_descriptors_runs_what_it_can_follow_and_then_the_
     plant.set_spec = {"maxRunners": 20}
     plant.node.limits = {resource.RLIMIT_NOFILE: 64}
     async with plant.running():
-        await plant.queue(14, seconds=3)
+        await plant.queue(14, seconds=8)  # side by side, on a busy machine too
         await until(lambda: pods_say(plant, "file descriptors in use. Raise its limit"))
         await plant.until_done(14, within_s=100)
         await plant.until_clean()
