@@ -1,7 +1,6 @@
 """The guard of `make counts`: what costs too much is named, and so is what is no longer counted."""
 
 import pytest
-
 from benchmarks.cases.life import over_budget
 from benchmarks.report import Row
 
