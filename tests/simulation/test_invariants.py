@@ -444,6 +444,41 @@ def test_with_condition_event_and_metric_it_is_none(case: Case) -> None:
     assert [case.tick() for _ in range(24)][-1] == []
 
 
+def _taken_back(case: Case) -> None:
+    case.write(CONTROLLER, SCALE_SETS, "set-0", case.judge.seen.all(SCALE_SETS)[0], RUNNER_SET)
+
+
+@pytest.mark.parametrize(("another_cause", "silent_for"), [(False, 6), (True, 18)])
+def test_a_cause_that_takes_the_place_of_a_told_one_has_its_own_minute(
+    case: Case, another_cause: bool, silent_for: int
+) -> None:
+    # Seed 9961: GitHub was away, and as it came back a webhook began to refuse the runner's writes.
+    _with_sets(case, replicas=0, most=1)
+    case.world.striking.append("runner-held")  # of those that excuse nobody
+    _told(case, "SessionHeldElsewhere")
+    assert not any(case.tick() for _ in range(36))  # 180 s; a tick is five seconds
+    if another_cause:
+        case.world.striking.append("runner-pod-held")
+    _taken_back(case)
+    assert not any(case.tick() for _ in range(silent_for))  # to be told takes 30 s
+    assert any(case.tick() for _ in range(3))
+
+
+def test_causes_that_follow_each_other_excuse_nobody_for_longer_than_five_minutes(
+    case: Case,
+) -> None:
+    _with_sets(case, replicas=0, most=1)
+    _told(case, "SessionHeldElsewhere")
+    with_word = case.judge.seen.all(SCALE_SETS)[0]
+    said = []
+    for number in range(6):  # 75 s told, 75 s silent, and so on
+        case.world.striking.append(f"runner-held-{number}")
+        before, after = (RUNNER_SET, with_word) if number % 2 == 0 else (with_word, RUNNER_SET)
+        case.write(CONTROLLER, SCALE_SETS, "set-0", before, after)
+        said += [case.tick() for _ in range(15)]
+    assert not any(said[:75]) and any(said[75:])
+
+
 def test_a_word_that_nobody_can_look_up_does_not_count(case: Case) -> None:
     _with_sets(case, replicas=0, most=1)
     _told(case, "BecauseOfReasons")

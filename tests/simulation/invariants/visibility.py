@@ -38,6 +38,8 @@ from tests.simulation.invariants.rule import Rule
 from tests.simulation.invariants.seen import Seen
 
 BLOCKED_S = 60.0
+LOOKED_FOR_S = 15.0  # what blocks for less is over before anybody looks
+WORDS = ("condition", "Event", "metric")
 # Nobody is told that the registration of an idle runner has vanished, or that its container runs
 # and never reaches GitHub (C1 has no word for either). Who waits for no job is
 # asked about three minutes after its start, then every two, and once more after a minute. The
@@ -47,6 +49,11 @@ BLOCKED_S = 60.0
 # at last, and then something that can be known blocks the same work (a person deletes it, and
 # GitHub refuses to forget it, seed 2575), that has its own minute from then on: who reports
 # cannot tell of it before it is there. An excuse that comes and goes ends after UNASKED_S, too.
+# So it is where all three words stood, the cause that they named is over, and another one keeps the
+# same job waiting (GitHub is back, and a webhook refuses the runner's writes, seed 9961): that one
+# has its own minute from the last moment in which they stood, for as long after the block's begin.
+# Without a fault that began or ended since a minute before, nothing can have taken the place of
+# anything: who stops telling then is not excused.
 UNASKED_S = 300.0
 AWAY = re.compile(r"github|controller|leader|lease")
 TOLD_WITHIN_S = 30.0  # after that: the words travel over two controllers and a listener
@@ -71,6 +78,7 @@ class _Block:
     since_s: float
     known_s: float  # since when it can be known what blocks it
     shown_s: dict[str, float] = field(default_factory=dict)
+    all_shown_s: float = float("-inf")  # when all of it was last shown at once
     told: bool = False
 
 
@@ -84,6 +92,8 @@ class WhatBlocksIsVisible(Rule):
         self._blocks: dict[str, _Block] = {}
         self._silent_s = 0.0  # when reporters last could not speak
         self._away_s = float("-inf")  # when GitHub last could not be asked
+        self._striking: frozenset[str] = frozenset()
+        self._changed_s = float("-inf")  # when a fault last began or ended
 
     def tick(self, world: Any) -> Iterable[str]:
         """What is blocked, since when, and whether it is told."""
@@ -92,6 +102,8 @@ class WhatBlocksIsVisible(Rule):
             self._silent_s = now_s
         if any(AWAY.search(kind) for kind in world.striking):
             self._away_s = now_s
+        if (striking := frozenset(world.striking)) != self._striking:
+            self._striking, self._changed_s = striking, now_s
         blocked = dict(blocks(self.seen, world))
         for what in [w for w in self._blocks if w not in blocked]:
             del self._blocks[what]
@@ -102,23 +114,35 @@ class WhatBlocksIsVisible(Rule):
             )
             if unasked:
                 block.known_s = now_s
-            due_s = block.since_s + UNASKED_S if unasked else block.known_s + BLOCKED_S
+            due_s = block.since_s + UNASKED_S if unasked else self._due_s(block)
             if unasked and now_s - self._away_s <= UNASKED_S:
                 continue
-            if now_s <= due_s or block.told:
+            if block.told or now_s - block.since_s < LOOKED_FOR_S:
                 continue
-            for kind in shown(self.seen, world, runner_set):
-                block.shown_s[kind] = now_s
+            stands = set(shown(self.seen, world, runner_set))
+            block.shown_s.update(dict.fromkeys(stands, now_s))
+            if len(stands) == len(WORDS):
+                block.all_shown_s = now_s
+            if now_s <= due_s:
+                continue
             late_s = now_s - max(due_s, self._silent_s + EXCUSED_S)
             lacking = [
                 kind
-                for kind in ("condition", "Event", "metric")
+                for kind in WORDS
                 if now_s - block.shown_s.get(kind, float("-inf")) > TOLD_WITHIN_S
             ]
             if late_s > TOLD_WITHIN_S and lacking:
                 block.told = True
                 long_s = now_s - block.since_s
                 yield f"{what} for {long_s:.0f} s, with no {' and no '.join(lacking)}"
+
+    def _due_s(self, block: _Block) -> float:
+        """Until when to tell it: a cause that took the place of a told one has its own minute."""
+        known_s = block.known_s
+        if self._changed_s > block.all_shown_s - BLOCKED_S:
+            latest_s = max(known_s, block.since_s + UNASKED_S)
+            known_s = max(known_s, min(block.all_shown_s, latest_s))
+        return known_s + BLOCKED_S
 
 
 def blocks(seen: Seen, world: Any) -> Iterable[tuple[str, Json]]:
