@@ -20,8 +20,10 @@ import uvloop
 from benchmarks import goals, machine, tables
 from benchmarks.budget import Budget, Step
 from benchmarks.cases import life
+from benchmarks.floor.script import OWN, RAW
 from benchmarks.report import Report, read
 from benchmarks.steps import ALONE, CASES, EMBEDDED, FULL, REAL, SHORT, SIZES, measure, steps
+from benchmarks.world import Setting
 
 OUTPUT = Path("build") / "benchmark.json"
 SHORT_MINUTES = 10.0
@@ -55,12 +57,13 @@ async def _step(
 ) -> int:
     rounds = budget.rounds(step, later)
     bound_s = budget.bound_s(step)
+    setting = Setting(step.server, asked.tail, asked.floor)
     scale_sizes = asked.sizes or SIZES["scale"][asked.full]
     print(f"-- {step.title}", flush=True)
     began_s = time.monotonic()
     try:
         async with asyncio.timeout(bound_s):
-            for row in await measure(step, rounds, has_tail=asked.tail, scale_sizes=scale_sizes):
+            for row in await measure(step, rounds, setting, scale_sizes=scale_sizes):
                 report.add(row)
     except Exception as error:  # noqa: BLE001 - one case that fails must not take the others along
         took_s = time.monotonic() - began_s
@@ -96,6 +99,9 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--tail", action="store_true", help="five of a hundred calls at GitHub take two seconds"
     )
+    parser.add_argument(
+        "--floor", choices=(RAW, OWN), default=RAW, help="its connections: raw, or those we have"
+    )
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument(
         "--table",
@@ -122,7 +128,9 @@ def main(arguments: Sequence[str]) -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     # A shell has it ignored for what runs in the background: also there nothing is left behind.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    report = Report(machine.facts() | {"tail of 2 s": "5 %" if asked.tail else "none"})
+    report = Report(
+        machine.facts() | {"tail of 2 s": "5 %" if asked.tail else "none", "floor": asked.floor}
+    )
     began_s = time.monotonic()
     ended_early = False
     try:

@@ -98,10 +98,9 @@ def _servers(case: str, servers: Sequence[str]) -> Sequence[str]:
 
 
 async def measure(
-    step: Step, rounds: Rounds, *, has_tail: bool, scale_sizes: Sequence[int]
+    step: Step, rounds: Rounds, setting: Setting, *, scale_sizes: Sequence[int]
 ) -> list[Row]:
     """Its rows."""
-    setting = Setting(step.server, has_tail)
     if step.case == "scale":
         return await scale.measure(setting, sorted(scale_sizes), rounds)
     if step.case == "steady":

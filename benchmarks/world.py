@@ -48,6 +48,7 @@ class Setting:
 
     server: str
     has_tail: bool = False  # five of a hundred JIT and remove calls take two seconds
+    floor: str = "raw"  # its connections; `floor/script.py` has the kinds
 
 
 @dataclass(slots=True)

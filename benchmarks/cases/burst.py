@@ -55,7 +55,7 @@ async def ready(made: World, high: int) -> None:
 
 async def floor(setting: Setting, count: int) -> Figures:
     """The same requests without a thought."""
-    async with world(setting) as made, floor_of(made) as script:
+    async with world(setting) as made, floor_of(made, setting) as script:
         return await _lives(made, "floor", count, script)
 
 

@@ -50,7 +50,7 @@ async def subject(setting: Setting, count: int) -> Figures:
 
 async def floor(setting: Setting, count: int) -> Figures:
     """The script: removes what has ended, and makes as many anew."""
-    async with world(setting) as made, floor_of(made) as script:
+    async with world(setting) as made, floor_of(made, setting) as script:
         before = await moment(made, script)
 
         def begins(is_last: bool) -> None:

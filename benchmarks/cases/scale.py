@@ -53,6 +53,7 @@ async def _at(setting: Setting, count: int) -> tuple[Figures, str]:
             made.github.queue("bench", seconds=0.0)
         await until_running(made, count)
         running_s = time.monotonic() - began_s
+        born = await moment(made)
         await made.pause(CALM_S)
         busy, while_busy = await moment(made), Told.now(made)
         figures: Figures = {
@@ -68,8 +69,8 @@ async def _at(setting: Setting, count: int) -> tuple[Figures, str]:
         made.nodes.let_go()
         await made.eyes.until(lambda s: len(s.gone) >= count + 1, within_s=WITHIN_S)
         after, ended = await moment(made), Told.now(made)
-        # Both halves, without the restart between them.
-        for name, value in cpu_ms(before, busy, count).items():
+        # Both halves, without rest and restart between them: those cost few runners the most.
+        for name, value in cpu_ms(before, born, count).items():
             later = cpu_ms(settled, after, count)[name]
             figures[name] = (value or 0.0) + (later or 0.0)
         figures["peak RSS MiB"] = max(busy.controller.peak_rss_mib, after.controller.peak_rss_mib)

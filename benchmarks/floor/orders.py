@@ -41,6 +41,7 @@ class Orders(msgspec.Struct):
     ca_pem: str
     github: str  # http://host:port
     prefix: str  # of the runners' names
+    own_connections: bool  # ours instead of the raw ones
     runner: Pattern
     jit: Pattern
     pending: Pattern

@@ -40,6 +40,7 @@ class Heard:
     token: str
     namespace: str
     prefix: str
+    own_connections: bool
     runner: Mapping[str, Any]  # as the server shows it
     jit: Request  # that asked for a runner named `orders.NAME`
     github: str
@@ -71,6 +72,7 @@ def made(heard: Heard) -> Orders:
         ca_pem=heard.ca_pem,
         github=heard.github,
         prefix=heard.prefix,
+        own_connections=heard.own_connections,
         runner=api.create(EPHEMERAL_RUNNERS, runner),
         jit=_github(heard.jit),
         pending=api.patch(EPHEMERAL_RUNNERS, status, {"status": pending}),

@@ -90,8 +90,8 @@ class Life:
     """The requests of a runner's life."""
 
     def __init__(self, asked: Orders) -> None:
-        self._api = _wires(asked.api, asked.ca_pem, API_CONNECTIONS)
-        self._github = _wires(asked.github, "", GITHUB_CONNECTIONS)
+        self._api = _wires(asked, asked.api, API_CONNECTIONS)
+        self._github = _wires(asked, asked.github, GITHUB_CONNECTIONS)
         self._prefix = asked.prefix
         self._made = 0
         self._room = asyncio.Semaphore(AT_ONCE)
@@ -192,16 +192,16 @@ def _checked(answer: tuple[int, bytes]) -> bytes:
     return body
 
 
-def _wires(url: str, ca_pem: str, most: int) -> Wires:
+def _wires(asked: Orders, url: str, most: int) -> Wires:
     parts = urlsplit(url)
     tls = None
     if parts.scheme == "https":
         import ssl
 
-        tls = ssl.create_default_context(cadata=ca_pem)
+        tls = ssl.create_default_context(cadata=asked.ca_pem)
     assert parts.hostname
     assert parts.port
-    return Wires(parts.hostname, parts.port, tls, most)
+    return Wires(parts.hostname, parts.port, tls, most, own=asked.own_connections)
 
 
 async def run(path: Path) -> None:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from benchmarks.children import Child, start
 from benchmarks.floor import orders, patterns
 from benchmarks.machine import Used, used
-from benchmarks.world import NAMESPACE, World
+from benchmarks.world import NAMESPACE, Setting, World
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import system_random
@@ -27,6 +27,7 @@ from runnerscale.scaleset.transport import Request, Response
 from runnerscale.scaleset.user_agent import SystemInfo
 
 SET = "floor"
+RAW, OWN = "raw", "own"  # kinds of its connections
 WITHIN_S = 60.0
 
 
@@ -82,7 +83,7 @@ class Floor:
 
 
 @asynccontextmanager
-async def floor_of(world: World) -> AsyncGenerator[Floor, None]:
+async def floor_of(world: World, setting: Setting) -> AsyncGenerator[Floor, None]:
     """Ready, listening for jobs, in a world without runners; gone at the end.
 
     Raises:
@@ -106,6 +107,7 @@ async def floor_of(world: World) -> AsyncGenerator[Floor, None]:
                 token=token.reveal(),
                 namespace=NAMESPACE,
                 prefix=f"{SET}-runner-",
+                own_connections=setting.floor == OWN,
                 runner=runner,
                 jit=jit,
                 github=world.github.url,

@@ -9,10 +9,14 @@ import asyncio
 import re
 import ssl
 
+from runnerscale.core.http_connection import HttpConnection
+from runnerscale.core.http_dial import Address, tcp_dial
+
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _END_OF_CHUNKS = b"\r\n0\r\n\r\n"
 BODILESS = (204, 304)
+BODY_BYTES_MAX = 1 << 20
 
 
 class WireBroke(Exception):
@@ -99,14 +103,38 @@ def without_chunks(body: bytes) -> bytes:
         at = line + 2 + size + 2
 
 
+class OwnWire:
+    """The same over the connection that our controller and listener have."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no further request can be sent."""
+        return not self._connection.is_open
+
+    async def ask(self, raw: bytes) -> tuple[int, bytes]:
+        """Send it; status and body of the answer."""
+        body = await self._connection.request(raw)
+        return self._connection.status, body
+
+    def close(self) -> None:
+        """At once."""
+        self._connection.abort()
+
+
 class Wires:
     """As many connections to one server as are needed at once, kept open."""
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, most: int) -> None:
-        """`most`: at once; further requests wait until one is free."""
+    def __init__(
+        self, host: str, port: int, tls: ssl.SSLContext | None, most: int, *, own: bool
+    ) -> None:
+        """`most`: at once; further requests wait until one is free. `own`: see `OwnWire`."""
         self._host, self._port, self._tls = host, port, tls
-        self._idle: list[Wire] = []
+        self._idle: list[Wire | OwnWire] = []
         self._room = asyncio.Semaphore(most)
+        self._own = own
 
     async def ask(self, raw: bytes) -> tuple[int, bytes]:
         """One request, one answer."""
@@ -119,11 +147,19 @@ class Wires:
             if not wire.is_lost:
                 break
         else:
-            loop = asyncio.get_running_loop()
-            _, wire = await loop.create_connection(Wire, self._host, self._port, ssl=self._tls)
+            wire = await self._connect()
         answer = await wire.ask(raw)
         self._idle.append(wire)
         return answer
+
+    async def _connect(self) -> Wire | OwnWire:
+        if self._own:
+            address = Address(self._host, self._port, self._tls, self._host)
+            made = await tcp_dial(address, lambda: HttpConnection(body_bytes_max=BODY_BYTES_MAX))
+            return OwnWire(made)
+        loop = asyncio.get_running_loop()
+        _, wire = await loop.create_connection(Wire, self._host, self._port, ssl=self._tls)
+        return wire
 
     def close(self) -> None:
         """All that are idle."""
