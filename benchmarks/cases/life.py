@@ -11,8 +11,6 @@ from benchmarks.world import Setting, world
 
 WITHIN_S = 300.0
 JOB_S = 3.0  # longer than it takes to store that it has begun, else GitHub is asked at its end
-# A new controller reads whatever may have been a predecessor's once more before it registers it.
-SETTLED_S = 6.0
 
 # Design section 6 and issue 6: nine writes, one read, one call. A conflict between listener and
 # controller costs one more, and on a busy machine they meet more often: what is above the whole
@@ -33,7 +31,6 @@ async def measure(setting: Setting, count: int, _rounds: Rounds) -> list[Row]:
     """So many jobs, half of them queued when the first half has begun."""
     async with world(setting) as made:
         await ready(made, count)
-        await made.pause(SETTLED_S)
         before = await moment(made)
         for first in (0, count // 2):
             for _ in range(count // 2):

@@ -1,13 +1,14 @@
 """Which cases a run has."""
 
+from benchmarks.budget import CLEAN_UP_S
 from benchmarks.steps import CASES, EMBEDDED, FULL, REAL, SECONDS, SHORT, SIZES, steps
 
 BOTH = (EMBEDDED, REAL)
 
 
-def test_the_short_run_fits_ten_minutes_with_one_round_each() -> None:
+def test_the_short_run_fits_into_ten_minutes() -> None:
     todo = steps(SHORT, [REAL], is_full=False)
-    assert sum(step.round_s for step in todo) < 400
+    assert sum(step.round_s * step.rounds for step in todo) < 600 - CLEAN_UP_S
     assert {(step.case, step.size) for step in todo if step.case == "burst"} == {
         ("burst", 100),
         ("burst", 500),
