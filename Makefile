@@ -55,15 +55,15 @@ conformance: $(VENV)/.dev ## the same cases that a real API server must pass
 	$(BIN)/python -m pytest -q tests/conformance $(if $(K),-k '$(K)')
 
 .PHONY: bench
-bench: kube ## how fast, against a floor of the same run, on the real API server: ten minutes (needs Go)
+bench: kube ## how fast, against a floor of the same run, on a real API server: ten minutes at most (needs Go)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: counts
 counts: $(VENV)/.dev ## what a clean life costs in writes, reads and calls, and whether that is allowed: seconds
-	@$(BIN)/python -m benchmarks --only life --server embedded --output build/counts.json $(ARGS)
+	@$(BIN)/python -m benchmarks --cases life --server embedded --output build/counts.json $(ARGS)
 
 .PHONY: bench-full
-bench-full: kube ## all benchmarks at all sizes on both servers: an hour or two (needs Go)
+bench-full: kube ## all benchmarks at all sizes on both servers: some hours (needs Go)
 	@$(BIN)/python -m benchmarks --full $(ARGS)
 
 .PHONY: go-client
