@@ -8,6 +8,15 @@ Missing one? Add it at the end, in the same shape. Who says what when: `controll
 from dataclasses import dataclass
 
 from runnerscale.api.catalogue import Entry, Severity
+from runnerscale.core.plain_text import one_line
+
+HAPPENED_CHARS_MAX = 800  # so that a condition has room for the remedy as well
+# A runner that failed is kept as evidence, its pod is not: `kubectl logs` finds nothing.
+_LOG_IS_GONE = (
+    "Look up its log where your cluster stores logs, since its pod is gone. With "
+    "`terminationMessagePolicy: FallbackToLogsOnError` on the container in the template, its "
+    "last words are in this message."
+)
 
 
 class Reason(Entry):
@@ -341,21 +350,22 @@ class Reason(Entry):
         Severity.WARNING,
         "An init container or sidecar failed, so the runner cannot run.",
         "The runner is given up and another is tried with growing delay.",
-        "Read the log of the container that the message names.",
+        _LOG_IS_GONE,
     )
     RUNNER_FAILED = (
         "RunnerFailed",
         Severity.WARNING,
         "The runner ended with an error.",
         "Without a job another is tried with growing delay; with one it is kept to be looked at.",
-        "Read the log of the container; the exit code is in the message.",
+        _LOG_IS_GONE,
     )
     EXITED_WITHOUT_JOB = (
         "ExitedWithoutJob",
         Severity.WARNING,
         "The runner ended without an error, but also without having had a job.",
         "Another is tried with growing delay.",
-        "Read its log: a wrong entry point or an update of the runner itself are usual causes.",
+        "Look for a wrong entry point or an update of the runner itself, the usual causes. Its pod "
+        "is gone: its log is only where your cluster stores logs.",
     )
     REGISTRATION_LOST = (
         "RegistrationLost",
@@ -474,6 +484,7 @@ class Trouble:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", Reason(self.reason))  # type: ignore[call-arg]
+        object.__setattr__(self, "happened", one_line(self.happened, HAPPENED_CHARS_MAX))
 
     @property
     def message(self) -> str:

@@ -158,6 +158,10 @@ def test_an_init_container_that_fails_ends_the_runner_while_the_pod_is_still_pen
     assert (decided.how, why(decided)) == (How.FAILED, Reason.INIT_CONTAINER_FAILED)
     assert decided.trouble is not None
     assert decided.trouble.happened == "container init ended with exit code 1"
+    spoken = replace(PLACED, failed=Exit("init", 1, message="no such host\n"))
+    trouble = ending(look(seen(pod=spoken))).trouble
+    assert trouble is not None
+    assert trouble.happened == "container init ended with exit code 1, its last words: no such host"
 
 
 def test_why_it_failed_is_said_where_the_node_knows() -> None:

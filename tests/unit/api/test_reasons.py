@@ -54,3 +54,19 @@ def test_a_trouble_speaks_in_sentences_and_knows_only_the_catalogue() -> None:
 def test_the_catalogues_own_remedy() -> None:
     told = trouble(Reason.OUTDATED, about="x", happened="it was refused.")
     assert told.message == "it was refused. Put a newer runner image into the template."
+
+
+def test_what_comes_from_outside_is_one_line_and_leaves_room_for_the_remedy() -> None:
+    told = trouble(Reason.INVALID_POD, about="x", happened="a\nb\x1b[2J" + "c" * 5000)
+    assert told.happened.startswith("a\\nb\\x1b[2Jccc")
+    assert len(told.happened) == 800
+    assert told.message.endswith(Reason.INVALID_POD.what_you_can_do)
+    assert len(told.message) <= 1024  # of a condition
+
+
+@pytest.mark.parametrize(
+    "reason", [Reason.RUNNER_FAILED, Reason.EXITED_WITHOUT_JOB, Reason.INIT_CONTAINER_FAILED]
+)
+def test_nobody_is_sent_to_the_log_of_a_pod_that_is_gone(reason: Reason) -> None:
+    assert "pod is gone" in reason.what_you_can_do
+    assert "kubectl logs" not in reason.what_you_can_do
