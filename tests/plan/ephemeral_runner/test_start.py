@@ -79,6 +79,15 @@ def test_a_registry_that_is_away_is_told_at_once_and_given_up_after_ten_minutes(
     assert (decided.how, why(decided)) == (How.FAILED, Reason.IMAGE_UNAVAILABLE)
 
 
+def test_why_an_image_could_not_be_pulled_is_said_in_the_nodes_words() -> None:
+    step = look(seen(pod=waiting("ErrImagePull", "dial tcp: i/o timeout")))
+    said = "image img:1 of container runner: ErrImagePull: dial tcp: i/o timeout"
+    assert step.troubles[0].happened == said
+    for silent in ("", "ErrImagePull"):
+        step = look(seen(pod=waiting("ErrImagePull", silent)))
+        assert step.troubles[0].happened == "image img:1 of container runner: ErrImagePull"
+
+
 def test_the_image_of_a_sidecar_holds_the_runner_just_as_well() -> None:
     pod = waiting("InvalidImageName", container="dind")
     assert "dind" in str(ending(look(seen(pod=pod))).trouble)
