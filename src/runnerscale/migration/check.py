@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from runnerscale.core.plain_text import counted
 from runnerscale.migration import controllers, runner_sets, running, surroundings
-from runnerscale.migration.findings import Finding, Weight, counted, note
+from runnerscale.migration.findings import Finding, Weight, note
 from runnerscale.migration.snapshot import ESSENTIAL, RUNNER_SETS, RUNNERS, SETS, Snapshot
 
 FREE = 0  # nothing stands in the way
@@ -40,7 +41,7 @@ def check(seen: Snapshot) -> Report:
 
 
 def _verdict(seen: Snapshot, blocked: int) -> tuple[int, str]:
-    what = counted(len(seen.of(RUNNER_SETS)), "runner set")
+    what = counted(len(seen.of(RUNNER_SETS)), "runner set", "runner sets")
     if blocked:
         things = "1 thing stands" if blocked == 1 else f"{blocked} things stand"
         return BLOCKED, f"{things} in the way of {what}"

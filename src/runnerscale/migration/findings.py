@@ -38,11 +38,6 @@ def guarded(found: Iterable[Finding], about: str) -> Iterator[Finding]:
         yield in_the_way("unreadable", about, what, "Look at it with kubectl get -o yaml")
 
 
-def counted(number: int, what: str) -> str:
-    """As in `1 runner` and `4 runners`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def in_the_way(topic: str, about: str, what: str, remedy: str) -> Finding:
     """It stands in the way."""
     return Finding(Weight.IN_THE_WAY, topic, about, what, remedy)

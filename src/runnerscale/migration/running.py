@@ -16,8 +16,9 @@ from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.fingerprint import is_ours
 from runnerscale.api.go_form import same_in_go
 from runnerscale.api.phase import RunnerPhase, is_terminal
+from runnerscale.core.plain_text import counted
 from runnerscale.core.whole_number import whole_number
-from runnerscale.migration.findings import Finding, changes, counted, guarded, in_the_way, note
+from runnerscale.migration.findings import Finding, changes, guarded, in_the_way, note
 from runnerscale.migration.runner_sets import stuck
 from runnerscale.migration.snapshot import (
     LISTENERS,
@@ -124,15 +125,17 @@ def _runners(seen: Snapshot, item: Json) -> Iterator[Finding]:
     unknown = sum(_phase(r) == RunnerPhase.UNKNOWN for r in runners)
     dead = sum(is_terminal(_phase(r)) for r in runners)
     if busy:
-        yield note("busy", about, f"{counted(busy, 'runner')} with a job, left alone")
+        yield note("busy", about, f"{counted(busy, 'runner', 'runners')} with a job, left alone")
     if legacy:
-        what = f"older controllers left {counted(legacy, 'runner')} in phase Running without a job"
+        left = counted(legacy, "runner", "runners")
+        what = f"older controllers left {left} in phase Running without a job"
         yield note("legacy-running", about, what, "Such runners count as idle here")
     if unknown:
-        what = f"{counted(unknown, 'runner')} of phase Unknown"
+        what = f"{counted(unknown, 'runner', 'runners')} of phase Unknown"
         yield changes("legacy-unknown", about, what, "Their phase becomes Pending")
     if dead:
-        what = f"{counted(dead, 'runner')} failed, which ARC keeps until somebody deletes them"
+        failed = counted(dead, "runner", "runners")
+        what = f"{failed} failed, which ARC keeps until somebody deletes them"
         yield changes("failed", about, what, "We delete them ten minutes after they failed")
     for runner in runners:
         if meta(runner).get("deletionTimestamp"):

@@ -7,6 +7,7 @@ Nothing that GitHub said is dropped (weaknesses W9, W23-W25). The tree is `error
 Pure. Contract: github-service-and-listener 2.1.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -48,6 +49,10 @@ KNOWN_EXCEPTIONS: tuple[tuple[str, type[Refused]], ...] = (
     ("JobStillRunningException", JobStillRunning),
 )
 
+# What upstream says of a body that is no JSON object (contract T65).
+UNREADABLE = "failed to unmarshal error response body"
+_UNREADABLE = re.compile(f'{UNREADABLE}: "(.*)"', re.DOTALL)
+
 REMEDIES: Mapping[type[ScaleSetError], str] = {
     CredentialsRefused: "Check that the token or GitHub App is valid, not expired, and may "
     "administer self-hosted runners there",
@@ -83,6 +88,23 @@ class Subject:
     decided: type[ScaleSetError] | None = None
     doubt: str = ""
     several: type[Refused] = Refused
+
+
+def what_happened(error: ScaleSetError) -> str:
+    """An error's text for whoever says elsewhere, and better, what to do about it.
+
+    A page where JSON was due is told as that: it is of a proxy or balancer on the way.
+    """
+    text = str(error)
+    for base in type(error).__mro__:
+        text = text.removesuffix(f". {REMEDIES.get(base)}.")
+    found = _UNREADABLE.search(text)
+    if found is None:
+        return text
+    page = found[1].lstrip().startswith("<")
+    said = "the answer is a web page, none of GitHub's API" if page else "the answer is no JSON"
+    words = said if page else f'{said}: "{found[1]}"'
+    return f"{text[: found.start()]}{words}{text[found.end() :]}"
 
 
 def answered_failure(
@@ -212,7 +234,7 @@ def _read_body(response: Response) -> tuple[str, str, str]:
         body = parse_object(response.body)
         name, message = body.text("typeName"), body.text("message")
     except DecodeError:
-        return f'failed to unmarshal error response body: "{_cut(text)}"', "", ""
+        return f'{UNREADABLE}: "{_cut(text)}"', "", ""
     if not name and not message:
         return _cut(text), "", ""
     return f"{name}: {message}" if name else message, name, message

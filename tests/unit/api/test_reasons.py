@@ -70,3 +70,21 @@ def test_what_comes_from_outside_is_one_line_and_leaves_room_for_the_remedy() ->
 def test_nobody_is_sent_to_the_log_of_a_pod_that_is_gone(reason: Reason) -> None:
     assert "pod is gone" in reason.what_you_can_do
     assert "kubectl logs" not in reason.what_you_can_do
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_remedy_is_a_sentence_that_begins_with_what_to_do(reason: Reason) -> None:
+    # It stands behind what happened: "the session was lost. Nothing, unless ..." reads oddly.
+    verbs = (
+        "Cancel Check Compare Correct Create Delete Find Give Install Keep Look Lower Put Raise "
+        "Read Renew Report See Show Stop Upgrade Use Wait"
+    )
+    first = re.split(r"[ :]", reason.what_you_can_do)[0]
+    assert first in verbs.split()
+    assert ". " not in reason.meaning
+
+
+def test_what_happened_is_told_apart_from_the_catalogues_remedy() -> None:
+    told = trouble(Reason.OUTDATED, about="x", happened="it was refused")
+    assert Reason.OUTDATED.happened_in(told.message) == "it was refused"
+    assert Reason.OUTDATED.happened_in("it was refused.") == "it was refused"
