@@ -7,7 +7,6 @@ Nothing that GitHub said is dropped (weaknesses W9, W23-W25). The tree is `error
 Pure. Contract: github-service-and-listener 2.1.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -51,7 +50,6 @@ KNOWN_EXCEPTIONS: tuple[tuple[str, type[Refused]], ...] = (
 
 # What upstream says of a body that is no JSON object (contract T65).
 UNREADABLE = "failed to unmarshal error response body"
-_UNREADABLE = re.compile(f'{UNREADABLE}: "(.*)"', re.DOTALL)
 
 REMEDIES: Mapping[type[ScaleSetError], str] = {
     CredentialsRefused: "Check that the token or GitHub App is valid, not expired, and may "
@@ -98,13 +96,13 @@ def what_happened(error: ScaleSetError) -> str:
     text = str(error)
     for base in type(error).__mro__:
         text = text.removesuffix(f". {REMEDIES.get(base)}.")
-    found = _UNREADABLE.search(text)
-    if found is None:
+    before, mark, rest = text.partition(f'{UNREADABLE}: "')
+    if not mark:
         return text
-    page = found[1].lstrip().startswith("<")
+    body, _, after = rest.rpartition('"')
+    page = body.lstrip().startswith("<")
     said = "the answer is a web page, none of GitHub's API" if page else "the answer is no JSON"
-    words = said if page else f'{said}: "{found[1]}"'
-    return f"{text[: found.start()]}{words}{text[found.end() :]}"
+    return f"{before}{said}{after}" if page else f'{before}{said}: "{body}"{after}'
 
 
 def answered_failure(
