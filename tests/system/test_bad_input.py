@@ -445,7 +445,7 @@ def test_a_secret_that_may_not_be_read_is_told_on_the_object() -> None:
             message = (await made.raw("set"))["status"]["message"]
             assert f'"{NS}/good"' in message
             assert 'User "controller" cannot get resource "secrets"' in message
-            assert message.endswith("upgrade the chart together with the image.")
+            assert "Allow controller to `get` secrets in namespace team. Upgrade" in message
 
     run(story())
 

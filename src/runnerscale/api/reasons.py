@@ -8,6 +8,7 @@ Missing one? Add it at the end, in the same shape. Who says what when: `controll
 from dataclasses import dataclass
 
 from runnerscale.api.catalogue import Entry, Severity
+from runnerscale.api.refused_right import remedy
 from runnerscale.core.plain_text import one_line
 
 HAPPENED_CHARS_MAX = 800  # so that a condition has room for the remedy as well
@@ -454,8 +455,7 @@ class Reason(Entry):
         Severity.ERROR,
         "The proxy answered itself (403 or 407) instead of passing us on to GitHub.",
         "It is asked again with growing delay; its credentials are read again within a minute.",
-        "Correct username and password in the proxy's Secret, or let the proxy allow the host "
-        "that the message names.",
+        "Correct the proxy's Secret, or let the proxy allow the host that the message names.",
     )
     CACHE_STALE = (
         "CacheStale",
@@ -497,4 +497,4 @@ class Trouble:
 
 def trouble(reason: Reason, *, about: str, happened: str) -> Trouble:
     """A Trouble whose remedy is the catalogue's own."""
-    return Trouble(reason, about, happened.rstrip("."), reason.what_you_can_do.rstrip("."))
+    return Trouble(reason, about, happened.rstrip("."), remedy(reason, happened))

@@ -5,7 +5,6 @@ What follows from it (waiting, giving up) is each reconciler's own rule. Pure.
 """
 
 import re
-from dataclasses import replace
 
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.credentials.place import PlaceTrouble
@@ -16,10 +15,6 @@ from runnerscale.scaleset.failures import what_happened
 # How the API server words its refusals; a 403 may also come from a webhook or Pod Security.
 QUOTA_WORDS = "exceeded quota"
 RBAC_WORDS = re.compile(r"cannot \w+ resource")
-RBAC_REFUSAL = re.compile(
-    r'User "([^"]+)" cannot (\w+) resource "([^"]+)" in API group "([^"]*)"'
-    r'(?: in the namespace "([^"]*)")?'
-)
 
 _GITHUB = (  # the first class that fits; the tree is in scaleset/errors.py
     (errors.InvalidConfigUrl, Reason.CONFIG_URL_INVALID),
@@ -61,18 +56,4 @@ def kube_trouble(error: KubeError, *, about: str, doing: str) -> Trouble:
         reason = Reason.QUOTA_EXCEEDED
     elif isinstance(error, Forbidden) and RBAC_WORDS.search(said):
         reason = Reason.RIGHTS_MISSING
-    told = trouble(reason, about=about, happened=f"could not {doing}: {said}")
-    if reason is not Reason.RIGHTS_MISSING:
-        return told
-    return replace(told, remedy=f"{_rights(said)}{told.remedy}")
-
-
-def _rights(said: str) -> str:
-    """Who is to be allowed what, where the refusal says so in the API server's usual words."""
-    found = RBAC_REFUSAL.search(said)
-    if found is None:
-        return ""
-    user, verb, what, group, namespace = found.groups()
-    what = f"{what}.{group}" if group else what
-    where = f"in namespace {namespace}" if namespace else "in the whole cluster"
-    return f"Allow {user} to `{verb}` {what} {where}. "
+    return trouble(reason, about=about, happened=f"could not {doing}: {said}")
