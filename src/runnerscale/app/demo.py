@@ -44,6 +44,7 @@ from runnerscale.app.versions import COMPATIBLE_VERSION
 from runnerscale.core.clock import Clock, SystemClock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random, seeded, system_random
+from runnerscale.core.tree_removal import remove_tree
 from runnerscale.fake_github.workflow import parse_workflow
 from runnerscale.fake_github.workflow_yaml import WorkflowError
 from runnerscale.kube.errors import KubeError, NotFound
@@ -176,7 +177,7 @@ def demo_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 class Demo:
