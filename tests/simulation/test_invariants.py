@@ -395,6 +395,22 @@ def test_each_kind_of_hot_loop_is_a_breach(case: Case) -> None:
     assert case.tick() == ["no hot loop"] * 7
 
 
+@pytest.mark.parametrize(
+    ("operation", "most"), [("poll", 60), ("registration-token", 60), ("remove-runner", 240)]
+)
+def test_only_what_is_asked_about_a_runner_may_be_asked_more_often_where_there_are_more(
+    case: Case, operation: str, most: int
+) -> None:
+    _with_sets(case, replicas=6, most=6)
+    for number in range(6):
+        case.runner(f"r{number}")
+    assert case.tick() == []  # a minute begins
+    case.world.hub.calls[("a-client", operation, "200")] = most
+    assert case.tick() == []
+    case.world.hub.calls[("a-client", operation, "503")] = 1
+    assert case.tick() == ["no hot loop"]
+
+
 async def test_a_key_that_is_passed_again_and_again_is_a_breach(case: Case) -> None:
     class Passing:
         name = "ephemeralrunner"
