@@ -324,10 +324,43 @@ def test_at_rest_a_set_that_serves_says_that_it_is_ready(case: Case) -> None:
     case.write(CONTROLLER, SCALE_SETS, "set-0", None, {**RUNNER_SET, "status": said})
     (told,) = wrong_words(case.judge.seen)
     assert told.startswith("AutoscalingRunnerSet set-0 has Ready")
-    condition["reason"] = "GitHubUnavailable"  # a word that can be looked up
-    assert list(wrong_words(case.judge.seen)) == []
+    condition["reason"] = "GitHubUnavailable"  # GitHub is well: a word that outlived its cause
+    (told,) = wrong_words(case.judge.seen)
+    assert "GitHubUnavailable" in told
     condition["status"] = "True"
     assert list(wrong_words(case.judge.seen)) == []
+    said["phase"] = "Pending"
+    (told,) = wrong_words(case.judge.seen)
+    assert told == "AutoscalingRunnerSet set-0 has the phase Pending"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "reason", "rightly"),
+    [
+        ("CreationAllowed", "False", "CreationPaused", True),
+        ("CreationAllowed", "False", "QuotaExceeded", False),
+        ("RunnersWritable", "False", "ApiServerRefused", False),
+        ("DeletionBlocked", "True", "CleanupBlocked", False),
+        ("DeletionBlocked", "False", "", True),
+    ],
+)
+def test_at_rest_only_what_may_rightly_stand_there_is_said(
+    case: Case, kind: str, status: str, reason: str, rightly: bool
+) -> None:
+    well = {"type": "Satisfied", "status": "True", "reason": "Satisfied"}
+    other = {"type": kind, "status": status, "reason": reason}
+    said: Json = {"phase": "Running", "conditions": [well, other]}
+    case.write(CONTROLLER, RUNNER_SETS, "set-0", None, {**INNER, "status": said})
+    assert (not list(wrong_words(case.judge.seen))) is rightly
+
+
+@pytest.mark.parametrize(("phase", "rightly"), [("Failed", True), ("Pending", False)])
+def test_at_rest_only_a_runner_that_has_ended_says_what_was_wrong(
+    case: Case, phase: str, rightly: bool
+) -> None:
+    healthy = {"type": "Healthy", "status": "False", "reason": "PodNotPlaced"}
+    case.runner("r1", phase=phase, conditions=[healthy])
+    assert (not list(wrong_words(case.judge.seen))) is rightly
 
 
 def test_a_trouble_that_outlives_its_object_or_its_word_is_told(case: Case) -> None:
