@@ -24,12 +24,14 @@ from tests.simulation.fabricated import (
     runner_object,
     thing,
 )
+from tests.simulation.faults import KINDS
 from tests.simulation.invariants import LISTENERS, RUNNER_SETS, RUNNERS, SCALE_SETS
 from tests.simulation.invariants.calm import disturbances
 from tests.simulation.invariants.counters import wrong_counters, wrong_metrics
 from tests.simulation.invariants.leaks import leaks
 from tests.simulation.invariants.pace import BOUNDS
 from tests.simulation.invariants.secrecy import MARKS
+from tests.simulation.invariants.visibility import GITHUB_AWAY
 from tests.simulation.invariants.words import wrong_troubles, wrong_words
 from tests.simulation.runner import SECONDS
 from tests.simulation.settlement import missing
@@ -324,10 +326,43 @@ def test_at_rest_a_set_that_serves_says_that_it_is_ready(case: Case) -> None:
     case.write(CONTROLLER, SCALE_SETS, "set-0", None, {**RUNNER_SET, "status": said})
     (told,) = wrong_words(case.judge.seen)
     assert told.startswith("AutoscalingRunnerSet set-0 has Ready")
-    condition["reason"] = "GitHubUnavailable"  # a word that can be looked up
-    assert list(wrong_words(case.judge.seen)) == []
+    condition["reason"] = "GitHubUnavailable"  # GitHub is well: a word that outlived its cause
+    (told,) = wrong_words(case.judge.seen)
+    assert "GitHubUnavailable" in told
     condition["status"] = "True"
     assert list(wrong_words(case.judge.seen)) == []
+    said["phase"] = "Pending"
+    (told,) = wrong_words(case.judge.seen)
+    assert told == "AutoscalingRunnerSet set-0 has the phase Pending"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "reason", "rightly"),
+    [
+        ("CreationAllowed", "False", "CreationPaused", True),
+        ("CreationAllowed", "False", "QuotaExceeded", False),
+        ("RunnersWritable", "False", "ApiServerRefused", False),
+        ("DeletionBlocked", "True", "CleanupBlocked", False),
+        ("DeletionBlocked", "False", "", True),
+    ],
+)
+def test_at_rest_only_what_may_rightly_stand_there_is_said(
+    case: Case, kind: str, status: str, reason: str, rightly: bool
+) -> None:
+    well = {"type": "Satisfied", "status": "True", "reason": "Satisfied"}
+    other = {"type": kind, "status": status, "reason": reason}
+    said: Json = {"phase": "Running", "conditions": [well, other]}
+    case.write(CONTROLLER, RUNNER_SETS, "set-0", None, {**INNER, "status": said})
+    assert (not list(wrong_words(case.judge.seen))) is rightly
+
+
+@pytest.mark.parametrize(("phase", "rightly"), [("Failed", True), ("Pending", False)])
+def test_at_rest_only_a_runner_that_has_ended_says_what_was_wrong(
+    case: Case, phase: str, rightly: bool
+) -> None:
+    healthy = {"type": "Healthy", "status": "False", "reason": "PodNotPlaced"}
+    case.runner("r1", phase=phase, conditions=[healthy])
+    assert (not list(wrong_words(case.judge.seen))) is rightly
 
 
 def test_a_trouble_that_outlives_its_object_or_its_word_is_told(case: Case) -> None:
@@ -395,6 +430,22 @@ def test_each_kind_of_hot_loop_is_a_breach(case: Case) -> None:
     assert case.tick() == ["no hot loop"] * 7
 
 
+@pytest.mark.parametrize(
+    ("operation", "most"), [("poll", 60), ("registration-token", 60), ("remove-runner", 240)]
+)
+def test_only_what_is_asked_about_a_runner_may_be_asked_more_often_where_there_are_more(
+    case: Case, operation: str, most: int
+) -> None:
+    _with_sets(case, replicas=6, most=6)
+    for number in range(6):
+        case.runner(f"r{number}")
+    assert case.tick() == []  # a minute begins
+    case.world.hub.calls[("a-client", operation, "200")] = most
+    assert case.tick() == []
+    case.world.hub.calls[("a-client", operation, "503")] = 1
+    assert case.tick() == ["no hot loop"]
+
+
 async def test_a_key_that_is_passed_again_and_again_is_a_breach(case: Case) -> None:
     class Passing:
         name = "ephemeralrunner"
@@ -442,6 +493,76 @@ def test_with_condition_event_and_metric_it_is_none(case: Case) -> None:
     _with_sets(case, replicas=0, most=1)
     _told(case, "SessionHeldElsewhere")
     assert [case.tick() for _ in range(24)][-1] == []
+
+
+@pytest.mark.parametrize(("holds_it", "at_first"), [(True, 60), (False, 18)])
+def test_too_few_runners_are_told_later_only_where_one_stands_that_nobody_knows_to_be_lost(
+    case: Case, holds_it: bool, at_first: int
+) -> None:
+    _job_behind_a_ghost(case)
+    (job,) = case.github.jobs.values()
+    jobs.cancel(case.github, case.at_s, job)
+    wished = {**RUNNER_SET, "spec": {"minRunners": 1, "maxRunners": 1}}
+    case.write(PERSON, SCALE_SETS, "set-0", RUNNER_SET, wished)
+    if not holds_it:
+        case.write(PERSON, RUNNERS, "r1", runner_object("r1"), None)
+    assert not any(case.tick() for _ in range(at_first))  # a tick is five seconds
+    assert any(case.tick() for _ in range(8))
+    (breach,) = case.judge.breaches
+    assert breach.detail.startswith("set-0 has too few runners online")
+
+
+@pytest.mark.parametrize(
+    ("kind", "excused"),
+    [
+        ("github-down", True),
+        ("line-to-github-cut", True),
+        ("github-malformed-message", False),
+        ("github-repeated-message", False),
+        ("github-lying-statistics", False),
+        ("github-session-held", False),
+    ],
+)
+def test_only_a_github_that_does_not_answer_makes_a_ghost_unknowable_for_longer(
+    case: Case, kind: str, excused: bool
+) -> None:
+    _job_behind_a_ghost(case)
+    case.world.striking.append(kind)
+    said = [case.tick() for _ in range(72)]
+    assert any(said) is not excused
+
+
+def test_what_keeps_github_from_answering_are_kinds_that_there_are() -> None:
+    assert set(KINDS) >= GITHUB_AWAY
+
+
+def _evidence(case: Case) -> None:
+    """A runner that ran out of memory, kept for people with its words."""
+    healthy = {"type": "Healthy", "status": "False", "reason": "OOMKilled"}
+    case.runner("old", phase="Failed", reason="OOMKilled", conditions=[healthy])
+    about = {"kind": "EphemeralRunner", "uid": runner_object("old")["metadata"]["uid"]}
+    event = thing("Event", "e", involvedObject=about, reason="OOMKilled")
+    case.write(CONTROLLER, "events", "e", None, event)
+    labels = ("kind", "namespace", "name", "reason")
+    gauge = Gauge("runnerscale_trouble", "", labels, registry=case.controller.registry)
+    gauge.labels("EphemeralRunner", "demo", "old", "OOMKilled").set(1)
+
+
+def test_why_a_runner_has_ended_says_nothing_of_a_session(case: Case) -> None:
+    _with_sets(case, replicas=0, most=1)
+    _evidence(case)
+    assert [case.tick() for _ in range(24)][-1] == ["what blocks work is visible"]
+    assert "no condition and no Event and no metric" in case.judge.breaches[0].detail
+
+
+def test_why_a_runner_has_ended_says_why_a_job_waits(case: Case) -> None:
+    _with_sets(case, replicas=1, most=1)
+    _evidence(case)
+    case.container("a-listener", "listener")
+    sessions.open_session(case.github, case.at_s, case.scale_set, "a-listener")
+    request = JobRequest("job", ("set-0",), (), owner="demo-org", repository="demo")
+    jobs.queue_job(case.github, case.at_s, request)
+    assert not any(case.tick() for _ in range(36))
 
 
 def _taken_back(case: Case) -> None:

@@ -43,9 +43,10 @@ WORDS = ("condition", "Event", "metric")
 # Nobody is told that the registration of an idle runner has vanished, or that its container runs
 # and never reaches GitHub (C1 has no word for either). Who waits for no job is
 # asked about three minutes after its start, then every two, and once more after a minute. The
-# job whose place such a runner takes waits for as long. No answer, no knowledge: while GitHub is
-# away, and as long after it as a question may take to come round; nor does a controller that
-# has just begun ask at once what its predecessor may have asked. Where such a runner is found
+# job whose place such a runner takes waits for as long, and its set has too few online for as long;
+# but only while such a runner stands there. No answer, no knowledge: while GitHub is away,
+# and as long after it as a question may take to come round; nor does a controller that has just
+# begun ask at once what its predecessor may have asked. Where such a runner is found
 # at last, and then something that can be known blocks the same work (a person deletes it, and
 # GitHub refuses to forget it, seed 2575), that has its own minute from then on: who reports
 # cannot tell of it before it is there. An excuse that comes and goes ends after UNASKED_S, too.
@@ -55,7 +56,32 @@ WORDS = ("condition", "Event", "metric")
 # Without a fault that began or ended since a minute before, nothing can have taken the place of
 # anything: who stops telling then is not excused.
 UNASKED_S = 300.0
-AWAY = re.compile(r"github|controller|leader|lease")
+# What keeps GitHub from answering whatever is asked about a runner: no answer at all, an error or a
+# text that nobody can read instead of each, a refusal to wait; no token to ask with, which is
+# tried again a minute later; a line that is cut. Not here: what GitHub answers slowly, twice, in
+# the wrong order or falsely, what spoils messages or sessions alone, what happens to scale sets.
+GITHUB_AWAY = frozenset(
+    {
+        "github-down",
+        "github-unreachable",
+        "github-black-hole",
+        "github-hour-outage",
+        "github-rate-limited",
+        "github-rate-limited-403",
+        "github-rate-limited-secondary",
+        "github-not-implemented",
+        "github-exception",
+        "github-html-bodies",
+        "github-empty-bodies",
+        "github-cut-bodies",
+        "github-plain-bodies",
+        "github-credentials-revoked",
+        "github-registration-refused",
+        "github-registration-unknown",
+        "line-to-github-cut",
+    }
+)
+NOBODY_ASKS = re.compile(r"controller|leader|lease")
 TOLD_WITHIN_S = 30.0  # after that: the words travel over two controllers and a listener
 EXCUSED_S = 60.0
 TROUBLESHOOTING = Path(__file__).resolve().parents[3] / "docs" / "troubleshooting.md"
@@ -100,7 +126,7 @@ class WhatBlocksIsVisible(Rule):
         now_s = self.seen.now_s()
         if _nobody_can_tell(world):
             self._silent_s = now_s
-        if any(AWAY.search(kind) for kind in world.striking):
+        if any(k in GITHUB_AWAY or NOBODY_ASKS.search(k) for k in world.striking):
             self._away_s = now_s
         if (striking := frozenset(world.striking)) != self._striking:
             self._striking, self._changed_s = striking, now_s
@@ -109,9 +135,8 @@ class WhatBlocksIsVisible(Rule):
             del self._blocks[what]
         for what, runner_set in blocked.items():
             block = self._blocks.setdefault(what, _Block(now_s, now_s))
-            unasked = what.endswith(TOO_FEW) or (
-                what.endswith(WAITS) and _nobody_asked_holds_it(self.seen, world, runner_set)
-            )
+            unserved = what.endswith((TOO_FEW, WAITS))
+            unasked = unserved and _nobody_asked_holds_it(self.seen, world, runner_set)
             if unasked:
                 block.known_s = now_s
             due_s = block.since_s + UNASKED_S if unasked else self._due_s(block)
@@ -119,7 +144,7 @@ class WhatBlocksIsVisible(Rule):
                 continue
             if block.told or now_s - block.since_s < LOOKED_FOR_S:
                 continue
-            stands = set(shown(self.seen, world, runner_set))
+            stands = set(shown(self.seen, world, runner_set, evidence=unserved))
             block.shown_s.update(dict.fromkeys(stands, now_s))
             if len(stands) == len(WORDS):
                 block.all_shown_s = now_s
@@ -232,16 +257,25 @@ def _family(seen: Seen, runner_set: Json) -> Iterable[tuple[str, Json]]:
             yield RUNNERS, runner
 
 
-def shown(seen: Seen, world: Any, runner_set: Json) -> Iterable[str]:
-    """Which of condition, Event and metric say that something is wrong; of one reason."""
+def shown(seen: Seen, world: Any, runner_set: Json, *, evidence: bool) -> Iterable[str]:
+    """Which of condition, Event and metric say that something is wrong; of one reason.
+
+    `evidence`: why a runner that is kept for people has ended counts, too. It says why there are
+    too few and why jobs wait, and nothing of a session or a deletion.
+    """
     family = [obj for _, obj in _family(seen, runner_set)]
     said = {reason for obj in family for reason in _bad_reasons(obj)}
+    ended = {reason for obj in family for reason in _why_it_ended(obj)}
+    if evidence:
+        said |= ended
     if said:
         yield "condition"
     names = {(meta(obj)["namespace"], meta(obj)["name"]) for obj in family}
     counted = set()
     for registry in _registries(world, family):
         counted |= _in_metrics(registry, names)
+    if not evidence:
+        counted -= ended - said
     if counted & said or (counted and not said):
         yield "metric"
     uids = {meta(obj)["uid"] for obj in family}
@@ -252,16 +286,23 @@ def shown(seen: Seen, world: Any, runner_set: Json) -> Iterable[str]:
 
 
 def _bad_reasons(obj: Json) -> list[str]:
-    """Of conditions that say that something is wrong, and of a runner kept as evidence."""
-    found = [
+    """Of conditions that say that something is wrong now: of a runner that has ended, its going."""
+    return [
         condition["reason"]
         for condition in status(obj).get("conditions") or ()
         if (condition["status"] == "True") == (condition["type"] in BAD_WHEN_TRUE)
         and condition.get("reason") in REASONS
+        and (phase(obj) not in TERMINAL or condition["type"] in BAD_WHEN_TRUE)
     ]
-    if phase(obj) in TERMINAL and status(obj).get("reason") in REASONS:
-        found.append(status(obj)["reason"])
-    return found
+
+
+def _why_it_ended(obj: Json) -> list[str]:
+    """Of a runner that is kept as evidence."""
+    if phase(obj) not in TERMINAL:
+        return []
+    told = [status(obj).get("reason")]
+    told += [each.get("reason") for each in status(obj).get("conditions") or ()]
+    return [str(reason) for reason in told if reason in REASONS]
 
 
 def _registries(world: Any, family: list[Json]) -> Iterable[Any]:
