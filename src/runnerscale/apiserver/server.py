@@ -52,6 +52,7 @@ from runnerscale.apiserver.sqlite_journal import open_sqlite_store
 from runnerscale.apiserver.store import Store, StoreError
 from runnerscale.apiserver.watching import Watches
 from runnerscale.core.clock import Clock
+from runnerscale.core.patience import PatientSite
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
 
@@ -244,11 +245,18 @@ class ApiServer:
             access_log=None,
             auto_decompress=False,  # a body is read as it came: nothing is unpacked, ever
             handler_cancellation=True,
-            keepalive_timeout=KEEPALIVE_S,
             shutdown_timeout=STOP_GRACE_S,
         )
         await runner.setup()
-        site = _Site(runner, host, port, ssl_context=ssl, backlog=BACKLOG)
+        site = PatientSite(
+            runner,
+            host,
+            port,
+            ssl_context=ssl,
+            backlog=BACKLOG,
+            keepalive_s=KEEPALIVE_S,
+            handshake_s=HANDSHAKE_S,
+        )
         try:
             await site.start()
         except OSError as error:
@@ -262,26 +270,6 @@ class ApiServer:
         self.address = f"{shown}:{bound}"
         scheme = "https" if ssl is not None else "http"
         return Serving(host, bound, f"{scheme}://{self.address}", runner)
-
-
-class _Site(web.TCPSite):
-    """A site that does not wait a minute for who connects and says nothing."""
-
-    async def start(self) -> None:
-        """Listen."""
-        if self._ssl_context is None:
-            await super().start()
-            return
-        await web.BaseSite.start(self)
-        assert self._runner.server is not None
-        self._server = await asyncio.get_running_loop().create_server(
-            self._runner.server,
-            self._host,
-            self._port,
-            ssl=self._ssl_context,
-            ssl_handshake_timeout=HANDSHAKE_S,
-            backlog=self._backlog,
-        )
 
 
 def check_loopback(host: str) -> None:

@@ -16,6 +16,7 @@ import structlog
 from aiohttp import web
 
 from runnerscale.core.clock import Clock
+from runnerscale.core.patience import PatientSite, let_in
 from runnerscale.core.randomness import Random
 from runnerscale.fake_github.answers import Answer
 from runnerscale.fake_github.dispatch import Dropped, Incoming, dispatch
@@ -27,6 +28,7 @@ log = structlog.get_logger(__name__)
 
 BODY_MAX_BYTES = 8 << 20
 SHUTDOWN_S = 1.0  # held polls are not waited for
+KEEPALIVE_S = 300.0  # between two requests of a listener
 
 
 class FakeGitHubFailed(Exception):
@@ -63,6 +65,7 @@ class FakeGitHub:
             await asyncio.wait([task])
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        let_in(request)  # it believes whoever is on loopback
         try:
             body = await request.read()
         except web.RequestPayloadError:  # cut, or not in the pieces it promised
@@ -120,7 +123,13 @@ async def serve_fake_github(
     await runner.setup()
     try:
         try:
-            site = web.TCPSite(runner, options.host, options.port, ssl_context=context)
+            site = PatientSite(
+                runner,
+                options.host,
+                options.port,
+                ssl_context=context,
+                keepalive_s=KEEPALIVE_S,
+            )
             await site.start()
         except OSError as problem:
             raise FakeGitHubFailed(_why_not_listening(options, problem)) from problem
