@@ -102,7 +102,7 @@ class _Connection(web.RequestHandler):
     def cut(self) -> None:
         """Now, without a last word: whoever is silent does not say it either."""
         self.let_in()
-        if isinstance(self.transport, asyncio.WriteTransport):
+        if self.transport is not None:  # uvloop's transports are of no class of asyncio
             self.transport.abort()
 
     def _await_head(self) -> None:

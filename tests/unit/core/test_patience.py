@@ -2,15 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+import uvloop
 from aiohttp import web
 
+from runnerscale.apiserver.certificates import ensure_certificates
 from runnerscale.core import patience
-from runnerscale.core.patience import Patience, let_in
+from runnerscale.core.clock import SystemClock
+from runnerscale.core.patience import Patience, PatientSite, let_in
 
 HEAD_S = 0.15
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -151,3 +156,48 @@ def test_strangers_hold_a_part_of_the_descriptors_only(monkeypatch: pytest.Monke
     for soft, most in ((20, 16), (128, 32), (1024, 256), (65_536, 1024), (-1, 1024)):
         monkeypatch.setattr(patience.resource, "getrlimit", lambda _, soft=soft: (soft, soft))
         assert patience.most_strangers() == most
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: x\r\nX: "])
+def test_the_place_is_given_back_on_the_loops_and_lines_that_we_run_on(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], sent: bytes, tmp_path: Path
+) -> None:
+    certificates = ensure_certificates(tmp_path, now_s=SystemClock().now_s())
+    client = ssl.create_default_context(cadata=certificates.ca_pem)
+
+    async def handle(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="ok")
+
+    async def work() -> None:
+        runner = web.ServerRunner(web.Server(handle))
+        await runner.setup()
+        tls = certificates.server_context()
+        site = PatientSite(runner, "127.0.0.1", 0, ssl_context=tls, keepalive_s=30.0)
+        await site.start()
+        port = runner.addresses[0][1]
+        peers = []
+        try:
+            for _ in range(4):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+                writer.write(sent)
+                peers.append((reader, writer))
+            for reader, _ in peers[:2]:  # two may wait, the others made room
+                async with asyncio.timeout(5):
+                    with contextlib.suppress(ConnectionError):
+                        assert await reader.read() == b""
+            assert not peers[3][0].at_eof()
+            peers[3][1].write(b"y\r\n\r\n" if sent else GET % b"")
+            assert await peers[3][0].readuntil(b"\r\n\r\nok")
+        finally:
+            for _, writer in peers:
+                writer.transport.abort()
+            await runner.cleanup()
+
+    kept = patience.most_strangers
+    patience.most_strangers = lambda: 2  # type: ignore[assignment]
+    try:
+        with asyncio.Runner(loop_factory=make_loop) as runner:
+            runner.run(work())
+    finally:
+        patience.most_strangers = kept
