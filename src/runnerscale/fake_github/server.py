@@ -18,6 +18,7 @@ from aiohttp import web
 from runnerscale.core.clock import Clock
 from runnerscale.core.patience import PatientSite, let_in
 from runnerscale.core.randomness import Random
+from runnerscale.core.small_file import read_small
 from runnerscale.fake_github.answers import Answer
 from runnerscale.fake_github.dispatch import Dropped, Incoming, dispatch
 from runnerscale.fake_github.hub import Hub
@@ -165,6 +166,8 @@ def _tls(options: Options) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
+        for name in (options.certificate_file, options.key_file):
+            read_small(name)  # what loads them would wait for a pipe
         context.load_cert_chain(options.certificate_file, options.key_file)
     except (OSError, ssl.SSLError) as problem:
         raise FakeGitHubFailed(
