@@ -10,7 +10,7 @@ from runnerscale.apiserver.store import MemoryStore, Store
 from runnerscale.cli.main import main
 
 
-def _in_memory(_path: Path) -> Store:
+def _in_memory(_path: Path, _history: object) -> Store:
     return MemoryStore()
 
 

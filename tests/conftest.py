@@ -1,6 +1,8 @@
 """What all tests share: how a test runs on virtual time, and that its log settings end with it."""
 
 import asyncio
+import logging
+import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -39,6 +41,8 @@ def _log_settings_end_with_their_test() -> Iterator[None]:
     which is a captured one here and closed after the test: so none is kept, and none stays set up.
     """
     configure = structlog.configure
+    root, show_warning = logging.getLogger(), warnings.showwarning
+    handlers, level = list(root.handlers), root.level
 
     def without_memory(**settings: Any) -> None:
         configure(**{**settings, "cache_logger_on_first_use": False})
@@ -48,6 +52,9 @@ def _log_settings_end_with_their_test() -> Iterator[None]:
         yield
     finally:
         structlog.configure = configure
+        warnings.showwarning = show_warning
+        root.handlers[:] = handlers
+        root.setLevel(level)
         if structlog.is_configured():
             structlog.reset_defaults()
 

@@ -111,7 +111,7 @@ ENDING: dict[str, tuple[Make, str]] = {
     ),
     "a folder": (
         lambda folder: folder,
-        "cannot read kubeconfig P: Is a directory",
+        "cannot read kubeconfig P: it is a folder, not a file",
     ),
     "no YAML": (
         lambda folder: text(folder, "clusters: [\n  - {"),

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from runnerscale.core.private_folder import make_private
+from runnerscale.core.small_file import read_small, read_small_text
 
 CA_DAYS = 3650
 SERVER_DAYS = 365
@@ -85,16 +86,16 @@ def ensure_certificates(folder: Path, *, now_s: float) -> Certificates:
         made = _make_server(key, ca, ca_key, now)
         _write(key_path, _key_pem(key), secret=True)
         _write(certificate, made.public_bytes(serialization.Encoding.PEM), secret=False)
-    return Certificates(ca_path.read_text(), certificate, key_path)
+    return Certificates(read_small_text(ca_path), certificate, key_path)
 
 
 def _read_ca(path: Path, key_path: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     try:
-        ca = x509.load_pem_x509_certificate(path.read_bytes())
+        ca = x509.load_pem_x509_certificate(read_small(path))
     except ValueError:
         raise UnusableFile(f"{path} holds no certificate") from None
     try:
-        key = serialization.load_pem_private_key(key_path.read_bytes(), None)
+        key = serialization.load_pem_private_key(read_small(key_path), None)
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -116,9 +117,9 @@ def _check_times(path: Path, ca: x509.Certificate, now: datetime) -> None:
 
 def _still_good(path: Path, key_path: Path, ca: x509.Certificate, now: datetime) -> bool:
     try:
-        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        certificate = x509.load_pem_x509_certificate(read_small(path))
         certificate.verify_directly_issued_by(ca)
-        key = serialization.load_pem_private_key(key_path.read_bytes(), None)
+        key = serialization.load_pem_private_key(read_small(key_path), None)
     except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
         return False
     if key.public_key() != certificate.public_key():
@@ -198,7 +199,8 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 def _write(path: Path, data: bytes, *, secret: bool) -> None:
     """Whole or not at all, so that a crash leaves no half file."""
     temporary = path.with_name(path.name + ".new")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if secret else 0o644)
+    temporary.unlink(missing_ok=True)  # of a crash, or not ours: a pipe would hold us
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o644)
     with os.fdopen(fd, "wb") as file:
         file.write(data)
         file.flush()

@@ -17,6 +17,7 @@ from runnerscale.apiserver.authentication import Identity
 from runnerscale.apiserver.certificates import UnusableFile, write_secret_file
 from runnerscale.core.private_folder import make_private
 from runnerscale.core.secret import SecretText
+from runnerscale.core.small_file import read_small, read_small_text
 
 Json = dict[str, Any]
 
@@ -41,7 +42,7 @@ def ensure_identities(path: Path, wanted: Sequence[IdentityRequest]) -> list[Ide
     tokens: dict[str, str] = {}
     if path.exists():
         try:
-            tokens = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+            tokens = msgspec.json.decode(read_small(path), type=dict[str, str])
         except (ValueError, RecursionError):  # msgspec's errors and those of UTF-8
             raise UnusableFile(f"{path} does not hold the tokens of the identities") from None
     missing = [request.name for request in wanted if request.name not in tokens]
@@ -63,7 +64,7 @@ def ensure_signing_key(path: Path) -> SecretText:
         make_private(path.parent)
         write_secret_file(path, secrets.token_hex(32).encode())
     try:
-        key = path.read_text(encoding="ascii").strip()
+        key = read_small_text(path, encoding="ascii").strip()
     except UnicodeDecodeError:
         key = ""
     if len(key) < KEY_LENGTH_MIN:  # with an empty key anybody could sign

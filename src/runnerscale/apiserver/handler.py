@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 from aiohttp import web
 
-from runnerscale.apiserver.authentication import Authenticator, service_account_user
+from runnerscale.apiserver.authentication import ANONYMOUS, Authenticator, service_account_user
 from runnerscale.apiserver.control import CONTROL_PATH, FaultControl
 from runnerscale.apiserver.documents import Documents
 from runnerscale.apiserver.endpoints import Answer, Call, Endpoints
@@ -41,6 +41,7 @@ from runnerscale.apiserver.rendering import EventRenderer, form_of
 from runnerscale.apiserver.store import Store, StoreError
 from runnerscale.apiserver.watching import Watches, WatchOptions
 from runnerscale.core.clock import Clock
+from runnerscale.core.patience import let_in
 from runnerscale.core.randomness import Random
 
 log = structlog.get_logger(__name__)
@@ -104,6 +105,8 @@ class Handler:
         try:
             user = self._user(http)
             user_name = user.name
+            if user_name != ANONYMOUS.name:
+                let_in(http)
             response = await self._serve(http, request, user)
             code = response.status
         except ApiFailure as failure:

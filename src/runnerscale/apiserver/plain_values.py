@@ -25,7 +25,6 @@ _WRONG_SHAPE = (
     IndexError,
     ValueError,
     OverflowError,
-    RecursionError,
 )
 
 
@@ -98,6 +97,8 @@ def well_shaped(what: str) -> Iterator[None]:
         yield
     except ApiFailure:
         raise
+    except RecursionError:
+        raise bad_request(f"the {what} cannot be handled: {TOO_DEEP}") from None
     except _WRONG_SHAPE as error:
         raise bad_request(
             f"the {what} cannot be handled: a value has another type than it must have"

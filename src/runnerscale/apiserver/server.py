@@ -48,12 +48,16 @@ from runnerscale.apiserver.operations import SYSTEM, Operations
 from runnerscale.apiserver.pod_logs import PodLogs
 from runnerscale.apiserver.rbac import Authorizer
 from runnerscale.apiserver.reviews import Reviews
+from runnerscale.apiserver.sqlite_checks import History
 from runnerscale.apiserver.sqlite_journal import open_sqlite_store
 from runnerscale.apiserver.store import Store, StoreError
 from runnerscale.apiserver.watching import Watches
 from runnerscale.core.clock import Clock
+from runnerscale.core.patience import PatientSite
+from runnerscale.core.private_folder import make_private
 from runnerscale.core.randomness import Random
 from runnerscale.core.secret import SecretText
+from runnerscale.core.small_file import UnfitFile
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +68,7 @@ STOP_GRACE_S = 2.0
 HANDSHAKE_S = 10.0  # it takes milliseconds; whoever only connects gives the descriptor back
 CERTIFICATE_LOOK_S = 6 * 3600.0
 BACKLOG = 1024
+TOKENS, SIGNING_KEY = "tokens.json", "service-account.key"
 
 
 class CannotServe(Exception):
@@ -244,11 +249,18 @@ class ApiServer:
             access_log=None,
             auto_decompress=False,  # a body is read as it came: nothing is unpacked, ever
             handler_cancellation=True,
-            keepalive_timeout=KEEPALIVE_S,
             shutdown_timeout=STOP_GRACE_S,
         )
         await runner.setup()
-        site = _Site(runner, host, port, ssl_context=ssl, backlog=BACKLOG)
+        site = PatientSite(
+            runner,
+            host,
+            port,
+            ssl_context=ssl,
+            backlog=BACKLOG,
+            keepalive_s=KEEPALIVE_S,
+            handshake_s=HANDSHAKE_S,
+        )
         try:
             await site.start()
         except OSError as error:
@@ -262,26 +274,6 @@ class ApiServer:
         self.address = f"{shown}:{bound}"
         scheme = "https" if ssl is not None else "http"
         return Serving(host, bound, f"{scheme}://{self.address}", runner)
-
-
-class _Site(web.TCPSite):
-    """A site that does not wait a minute for who connects and says nothing."""
-
-    async def start(self) -> None:
-        """Listen."""
-        if self._ssl_context is None:
-            await super().start()
-            return
-        await web.BaseSite.start(self)
-        assert self._runner.server is not None
-        self._server = await asyncio.get_running_loop().create_server(
-            self._runner.server,
-            self._host,
-            self._port,
-            ssl=self._ssl_context,
-            ssl_handshake_timeout=HANDSHAKE_S,
-            backlog=self._backlog,
-        )
 
 
 def check_loopback(host: str) -> None:
@@ -332,10 +324,17 @@ async def run_api_server(options: ApiServerOptions, *, clock: Clock, random: Ran
     """
     folder = options.data_dir
     with _writing(folder):
-        certificates = ensure_certificates(folder / "certificates", now_s=clock.now_s())
-        identities = ensure_identities(folder / "tokens.json", options.identities)
-        signing_key = ensure_signing_key(folder / "service-account.key")
-    store = open_sqlite_store(folder / "objects.sqlite")
+        make_private(folder)
+    # The database is first, so that the others say that there was one, should it get lost.
+    store = open_sqlite_store(folder / "objects.sqlite", _history(folder, clock))
+    try:
+        with _writing(folder):
+            certificates = ensure_certificates(folder / "certificates", now_s=clock.now_s())
+            identities = ensure_identities(folder / TOKENS, options.identities)
+            signing_key = ensure_signing_key(folder / SIGNING_KEY)
+    except CannotServe:
+        await store.close()
+        raise
     server = ApiServer(
         store,
         clock=clock,
@@ -370,6 +369,11 @@ async def run_api_server(options: ApiServerOptions, *, clock: Clock, random: Ran
         await serving.stop()
 
 
+def _history(folder: Path, clock: Clock) -> History:
+    made = (TOKENS, SIGNING_KEY, "certificates/ca.crt")
+    return History(next((name for name in made if (folder / name).exists()), ""), clock.now_s())
+
+
 async def _renew(folder: Path, context: ssl_module.SSLContext, clock: Clock) -> None:
     """A server that runs for more than a year must not end up with a certificate of last year."""
     while True:
@@ -386,6 +390,11 @@ def _writing(folder: Path) -> Iterator[None]:
     """What goes wrong with the files of a folder, as one sentence."""
     try:
         yield
+    except UnfitFile as error:
+        raise CannotServe(
+            f"{error.filename} cannot be read ({error.strerror});"
+            " restore it, or delete it and a new one is made"
+        ) from None
     except OSError as error:
         remedy = "choose a folder that this user may write to"
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

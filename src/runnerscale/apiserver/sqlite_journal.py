@@ -6,10 +6,12 @@ for one commit at most. Reading happens once, at start; from then on `store.py` 
 and this file only follows it. What is checked of the file before: `sqlite_checks.py`.
 
 A version that was given away is never given again, not even when a disk has lost the end of
-the journal: after an end that was not in order the counter leaps. Whoever watches lists anew.
+the journal: after an end that was not in order the counter leaps. Whoever watches lists anew. A new
+cluster begins beyond the versions of any older one, and only where there never was one.
 """
 
 import asyncio
+import contextlib
 import os
 import queue
 import sqlite3
@@ -21,7 +23,10 @@ import structlog
 
 from runnerscale.apiserver.sqlite_checks import (
     UNUSABLE,
+    History,
+    check_is_there,
     check_pages,
+    check_was_ours,
     checksum,
     frames_read,
     frames_written,
@@ -46,13 +51,13 @@ CREATE TABLE IF NOT EXISTS objects (
 """
 
 
-def open_sqlite_store(path: Path | str) -> Store:
-    """The store in a SQLite file, made when it is missing; the folder must exist.
+def open_sqlite_store(path: Path | str, history: History | None = None) -> Store:
+    """The store in a SQLite file, made where there never was one; the folder must exist.
 
     Raises:
-        StoreError: one sentence: read-only folder, in use, not a database, of a newer version.
+        StoreError: one sentence: read-only folder, in use, lost, no database, of a newer version.
     """
-    store = Store(SqliteJournal(Path(path)))
+    store = Store(SqliteJournal(Path(path), history or History()))
     store.open()
     return store
 
@@ -60,15 +65,15 @@ def open_sqlite_store(path: Path | str) -> Store:
 class SqliteJournal:
     """The file and its writer thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, history: History) -> None:
         """Open and check the file; the thread starts with `start`."""
         self._path = path
         self._rows: queue.SimpleQueue[list[Row] | None] = queue.SimpleQueue()
         self._taken: list[Row] = []  # in this turn of the loop, not yet with the thread
         self._thread: threading.Thread | None = None
-        self._db = _connect(path)
+        self._db = _connect(path, history)
         try:
-            self._version = _prepare(self._db, path)
+            self._version = _prepare(self._db, path, history)
         except BaseException:  # broad: whatever it was, the file is closed again
             self._db.close()
             raise
@@ -173,11 +178,14 @@ def _call(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], argume
         pass  # the loop is closed: nobody waits any more
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, history: History) -> sqlite3.Connection:
     try:
+        check_is_there(path, history)
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # secrets are in it
         os.close(fd)
         return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.2)
+    except StoreError as error:
+        raise StoreError(f"{path}: {error}") from None
     except (OSError, sqlite3.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise StoreError(
@@ -186,7 +194,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         ) from None
 
 
-def _prepare(db: sqlite3.Connection, path: Path) -> int:
+def _prepare(db: sqlite3.Connection, path: Path, history: History) -> int:
     """Lock and check the file; the version counter."""
     written = frames_written(path.with_name(path.name + "-wal"))
     try:
@@ -195,9 +203,10 @@ def _prepare(db: sqlite3.Connection, path: Path) -> int:
         db.execute("PRAGMA synchronous=FULL")
         lost = written - frames_read(db)
         check_pages(db)
-        version = _begin(db)
+        version = _begin(db, path, history)
         # That it is open is known even if the whole journal gets lost.
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        _sync_folder(path.parent)  # before anything is made that says that there is a database
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {_explained(error)}") from None
     except StoreError as error:
@@ -215,13 +224,24 @@ def _prepare(db: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _begin(db: sqlite3.Connection) -> int:
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # not every file system can
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _begin(db: sqlite3.Connection, path: Path, history: History) -> int:
     """The layout is ours, and whoever opens the file next can see how we ended."""
     db.execute("BEGIN IMMEDIATE")
     for statement in _SCHEMA.split(";"):
         db.execute(statement)
     meta = dict(db.execute("SELECT key, value FROM meta"))
-    found, version = int(meta.get("schema", SCHEMA_VERSION)), int(meta.get("version", 0))
+    found = int(meta.get("schema", SCHEMA_VERSION))
+    version = int(meta.get("version", history.first_version))
+    check_was_ours(meta, path, history)
     if found > SCHEMA_VERSION:
         db.execute("ROLLBACK")
         raise StoreError(

@@ -23,6 +23,7 @@ from runnerscale.core.clock import SystemClock
 from runnerscale.core.private_folder import make_private
 from runnerscale.core.randomness import system_random
 from runnerscale.core.secret import SecretText
+from runnerscale.core.small_file import UnfitFile, read_small_text
 
 ADMIN = "admin"
 CONTROLLER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}"
@@ -51,7 +52,12 @@ def ensure_token(path: Path) -> SecretText:
         if not path.exists():
             make_private(path.parent)
             write_secret_file(path, secrets.token_urlsafe(32).encode())
-        token = path.read_text(encoding="ascii").strip()
+        token = read_small_text(path, encoding="ascii").strip()
+    except UnfitFile as error:
+        raise Problem(
+            f"the token file {path} cannot be used: {error.strerror}",
+            "Remove it; a new one is made",
+        ) from error
     except OSError as error:
         raise Problem(
             f"the token file {path} cannot be used: {error.strerror}", "Choose a writable folder"

@@ -25,6 +25,7 @@ from runnerscale.app.single_machine import (
     processes_with,
 )
 from runnerscale.core.clock import parse_time
+from runnerscale.core.small_file import read_small_text
 from runnerscale.kube.builtin import PODS, SECRETS
 from runnerscale.kube.errors import KubeError
 from runnerscale.kube.informer import Informer
@@ -135,7 +136,7 @@ class Eyes:
             return 0, 0
 
     def _admin_token(self) -> str:
-        text = self._machine.kubeconfig.read_text()
+        text = read_small_text(self._machine.kubeconfig)
         match = re.search(r"token: (\S+)", text)
         return match[1] if match else ""
 

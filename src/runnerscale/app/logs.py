@@ -2,7 +2,8 @@
 
 Field names are what people's log pipelines already parse: the controller's as controller-runtime
 with zap writes them (`severity`, `ts`, `logger`, `message`), the listener's as Go's slog does
-(`time`, `level`, `source`, `msg`). Contract: github-service-and-listener 8.
+(`time`, `level`, `source`, `msg`). Contract: github-service-and-listener 8. What libraries log
+comes here too: `library_lines.py`.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any, TextIO
 
 import structlog
 
+from runnerscale.app.library_lines import listen_to_libraries
 from runnerscale.app.problem import Problem
 from runnerscale.core.clock import Clock, format_micro_time
 from runnerscale.core.plain_text import CUT_MARK
@@ -50,7 +52,7 @@ def level_number(text: str) -> int:
 def configure_logging(
     level: str, log_format: str, *, style: Style, clock: Clock, stream: TextIO | None = None
 ) -> None:
-    """Set up structlog for this process.
+    """Set up structlog for this process, and what its libraries log.
 
     Raises:
         Problem: an unknown level or format.
@@ -82,9 +84,12 @@ def configure_logging(
         logger_factory=structlog.PrintLoggerFactory(stream or sys.stdout),
         cache_logger_on_first_use=True,
     )
+    listen_to_libraries(number, clock)
 
 
 def _exception(_logger: object, _method: str, line: Line) -> Line:
+    line.pop("_record", None)  # of a library's line: its place has been read
+    line.pop("_from_structlog", None)
     info = line.pop("exc_info", None)
     if info:
         line["exc_info"] = info

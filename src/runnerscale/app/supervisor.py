@@ -6,6 +6,7 @@ are ever signalled, by their id.
 """
 
 import asyncio
+import errno
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import structlog
 
+from runnerscale.app.file_limit import OUT_OF_FILES
 from runnerscale.app.problem import Problem
 from runnerscale.app.supervised import SUPERVISOR
 from runnerscale.core.clock import Clock
@@ -51,6 +53,21 @@ class Child:
         except OSError:
             return ""
         return "\n".join(lines[-LOG_TAIL_LINES:])
+
+
+def start_remedy(error: OSError, child: Child) -> str:
+    """What to do about a child that cannot be started."""
+    if error.errno in OUT_OF_FILES:
+        return "Raise the limit of open files (ulimit -n, LimitNOFILE=), then start again"
+    if error.errno == errno.EAGAIN:
+        return "Raise the limit of processes (ulimit -u, TasksMax=), then start again"
+    if error.errno == errno.ENOMEM:
+        return "Free some memory, then start again"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) or (
+        error.filename == str(child.log_path)
+    ):
+        return f"Make room for its log, {child.log_path}, in a folder that this user may write to"
+    return f"Check that {child.argv[0]} exists and may be run"
 
 
 class Supervisor:
@@ -97,8 +114,8 @@ class Supervisor:
 
     async def _spawn(self, child: Child) -> None:
         child.starts += 1
-        with child.log_path.open("ab") as sink:
-            try:
+        try:
+            with child.log_path.open("ab") as sink:
                 child.process = await asyncio.create_subprocess_exec(
                     *child.argv,
                     stdin=asyncio.subprocess.DEVNULL,
@@ -107,15 +124,13 @@ class Supervisor:
                     env={**os.environ, **child.environ, SUPERVISOR: str(os.getpid())},
                     start_new_session=True,
                 )
-            except OSError as error:
-                raise Problem(
-                    f"{child.name} cannot be started: {error.strerror}",
-                    f"Check that {child.argv[0]} exists and may be run",
-                ) from error
+        except OSError as error:
+            happened = f"{child.name} cannot be started: {error.strerror}"
+            raise Problem(happened, start_remedy(error, child)) from error
         log.info("process started", process=child.name, pid=child.pid, start=child.starts)
 
     async def _keep(self, child: Child) -> None:
-        wait_s = RESTART_WAIT_S
+        wait_s, failed = RESTART_WAIT_S, False
         while True:
             assert child.process is not None
             began_s = self._clock.monotonic_s()
@@ -125,8 +140,13 @@ class Supervisor:
             log.warning("process ended", process=child.name, exit_code=code)
             steady = self._clock.monotonic_s() - began_s >= STEADY_S
             wait_s = RESTART_WAIT_S if steady else min(wait_s * 2, RESTART_WAIT_MAX_S)
-            await self._clock.sleep(RESTART_WAIT_S if code < 0 else wait_s)
-            await self._spawn(child)
+            await self._clock.sleep(RESTART_WAIT_S if code < 0 and not failed else wait_s)
+            try:
+                await self._spawn(child)
+                failed = False
+            except Problem as problem:  # files or memory may be there again
+                failed = True
+                log.error("process cannot be started", process=child.name, error=str(problem))
 
     async def _end(self, child: Child) -> None:
         process = child.process

@@ -16,7 +16,9 @@ import structlog
 from aiohttp import web
 
 from runnerscale.core.clock import Clock
+from runnerscale.core.patience import PatientSite, let_in
 from runnerscale.core.randomness import Random
+from runnerscale.core.small_file import read_small
 from runnerscale.fake_github.answers import Answer
 from runnerscale.fake_github.dispatch import Dropped, Incoming, dispatch
 from runnerscale.fake_github.hub import Hub
@@ -27,6 +29,7 @@ log = structlog.get_logger(__name__)
 
 BODY_MAX_BYTES = 8 << 20
 SHUTDOWN_S = 1.0  # held polls are not waited for
+KEEPALIVE_S = 300.0  # between two requests of a listener
 
 
 class FakeGitHubFailed(Exception):
@@ -63,6 +66,7 @@ class FakeGitHub:
             await asyncio.wait([task])
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        let_in(request)  # it believes whoever is on loopback
         try:
             body = await request.read()
         except web.RequestPayloadError:  # cut, or not in the pieces it promised
@@ -120,7 +124,13 @@ async def serve_fake_github(
     await runner.setup()
     try:
         try:
-            site = web.TCPSite(runner, options.host, options.port, ssl_context=context)
+            site = PatientSite(
+                runner,
+                options.host,
+                options.port,
+                ssl_context=context,
+                keepalive_s=KEEPALIVE_S,
+            )
             await site.start()
         except OSError as problem:
             raise FakeGitHubFailed(_why_not_listening(options, problem)) from problem
@@ -156,6 +166,8 @@ def _tls(options: Options) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
+        for name in (options.certificate_file, options.key_file):
+            read_small(name)  # what loads them would wait for a pipe
         context.load_cert_chain(options.certificate_file, options.key_file)
     except (OSError, ssl.SSLError) as problem:
         raise FakeGitHubFailed(

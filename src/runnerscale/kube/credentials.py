@@ -11,6 +11,7 @@ from typing import Protocol
 
 from runnerscale.core.clock import Clock
 from runnerscale.core.secret import SecretText
+from runnerscale.core.small_file import read_small_text
 from runnerscale.kube.errors import ConfigError
 
 TOKEN_AGE_MAX_S = 60.0  # projected tokens are exchanged well before they end
@@ -113,7 +114,7 @@ class TokenFile:
             return self._header
         try:
             # A few hundred bytes from memory (a projected volume): not worth a thread.
-            token = self._path.read_text(encoding="utf-8").strip()
+            token = read_small_text(self._path).strip()
         except (OSError, UnicodeDecodeError) as error:
             if self._header is not None:
                 return self._header

@@ -7,6 +7,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from runnerscale.core.small_file import read_small_text
 from runnerscale.kube.cluster import ClusterConfig, Login
 from runnerscale.kube.errors import ConfigError
 
@@ -48,6 +49,6 @@ def in_cluster_config(environ: Mapping[str, str]) -> ClusterConfig:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_small_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from runnerscale.core.secret import SecretText
+from runnerscale.core.small_file import read_small, read_small_text
 from runnerscale.kube.cluster import ClusterConfig, Login
 from runnerscale.kube.errors import ConfigError
 from runnerscale.kube.exec_plugin import API_VERSIONS, ExecPlugin
@@ -114,12 +115,9 @@ def read_kubeconfig(paths: Sequence[Path], *, context: str = "") -> ClusterConfi
 
 def _parse(path: Path) -> _File:
     try:
-        with path.open("rb") as file:
-            text = file.read(BYTES_MAX + 1)
+        text = read_small(path, BYTES_MAX)
     except OSError as error:
         raise ConfigError(f"cannot read kubeconfig {path}: {error.strerror}") from error
-    if len(text) > BYTES_MAX:
-        raise ConfigError(f"kubeconfig {path} is larger than {BYTES_MAX} bytes")
     try:
         document = load_yaml(text)
     except NotYaml as error:
@@ -205,11 +203,7 @@ def _text(path: Path, data: str, file: str, about: str) -> str:
     at = path.parent / file
     try:
         at = path.parent / Path(file).expanduser()
-        with at.open("rb") as opened:
-            content = opened.read(BYTES_MAX + 1)
-        if len(content) > BYTES_MAX:
-            raise ConfigError(f"{about}: {at} is larger than {BYTES_MAX} bytes")
-        return content.decode("utf-8")
+        return read_small_text(at, bytes_max=BYTES_MAX)
     except (OSError, ValueError, RuntimeError) as error:  # no text, no such name, no such home
         why = getattr(error, "strerror", None) or "not text"
         raise ConfigError(f"{about}: cannot read {at}: {why}") from None

@@ -8,13 +8,13 @@ working for the old place. What may be in the file: `config.py`.
 """
 
 import hashlib
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import structlog
 
 from runnerscale.core.clock import Clock
+from runnerscale.core.small_file import read_small
 from runnerscale.listener.config import ConfigError, ListenerConfig, read_config
 from runnerscale.listener.metrics import ListenerMetrics
 
@@ -31,15 +31,9 @@ def read_file(path: Path) -> bytes:
         ConfigError: it cannot be read, or is absurdly large.
     """
     try:
-        # Without waiting: a pipe that nobody writes to would hold the process for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            content = file.read(FILE_BYTES_MAX + 1) or b""
+        return read_small(path, FILE_BYTES_MAX)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
-    if len(content) > FILE_BYTES_MAX:
-        raise ConfigError(f"{path} is larger than {FILE_BYTES_MAX} bytes")
-    return content
 
 
 class ConfigFile:

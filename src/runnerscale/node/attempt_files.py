@@ -27,6 +27,7 @@ from typing import TypeVar
 import msgspec
 
 from runnerscale.core.private_folder import make_private
+from runnerscale.core.small_file import read_small, read_small_text
 from runnerscale.core.tree_removal import remove_tree
 from runnerscale.node.process_identity import OUT_OF_FILES
 from runnerscale.node.processes import ExitStatus, PodRef
@@ -136,8 +137,8 @@ class AttemptFolder:
     def kill_reason(self) -> str:
         """Why the agent killed it; empty if it did not, or for no reason of its own."""
         try:
-            return (self.path / "kill_reason").read_text()
-        except OSError:
+            return read_small_text(self.path / "kill_reason")
+        except (OSError, UnicodeDecodeError):
             return ""
 
     def note_kill_reason(self, reason: str) -> None:
@@ -272,7 +273,7 @@ def read_record(path: Path, kind: type[T]) -> T | None:
         OSError: there is no descriptor free to look.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(read_small(path), type=kind)
     except OSError as error:
         if error.errno in OUT_OF_FILES:
             raise

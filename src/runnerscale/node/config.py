@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from runnerscale.core.small_file import read_small
+
 
 class NodeConfigError(Exception):
     """The configuration cannot be used; the text names the file or field and the remedy."""
@@ -114,7 +116,7 @@ def read_config(path: Path) -> NodeConfig:
         NodeConfigError: unreadable, or not a usable configuration.
     """
     try:
-        document = msgspec.yaml.decode(path.read_bytes())
+        document = msgspec.yaml.decode(read_small(path))
     except OSError as error:
         raise NodeConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:

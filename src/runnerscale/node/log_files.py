@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runnerscale.core.clock import Clock, parse_time
+from runnerscale.core.small_file import UnfitFile, open_regular
 from runnerscale.node.shim_logs import LOG_NAME, OLD_LOG_NAME
 
 FOLLOW_WAIT_S = 0.2
@@ -116,7 +117,7 @@ class LogReader:
         inode, end = until
         for path in (self._old, self._current):
             try:
-                with path.open("rb") as file:
+                with open_regular(path) as file:
                     last = os.fstat(file.fileno()).st_ino == inode
                     for raw in file:
                         end -= len(raw) if last else 0
@@ -125,15 +126,16 @@ class LogReader:
                         line = parse_line(raw.rstrip(b"\n"))
                         if line is not None and _is_since(line, since_s):
                             yield line
-            except FileNotFoundError:
+            except (FileNotFoundError, UnfitFile):
                 continue
 
     def _place(self) -> tuple[int, int]:
         """Which file (inode) and how far it goes now, at the end of its last whole line."""
         try:
-            data = self._current.read_bytes()
+            with open_regular(self._current) as file:
+                data = file.read()
             return self._current.stat().st_ino, data.rfind(b"\n") + 1
-        except FileNotFoundError:
+        except (FileNotFoundError, UnfitFile):
             return 0, 0
 
     def _grown(
@@ -143,7 +145,7 @@ class LogReader:
         inode, offset = place
         for path in (self._old, self._current):
             try:
-                with path.open("rb") as file:
+                with open_regular(path) as file:
                     status = path.stat()
                     if status.st_ino != inode and path is self._old:
                         continue
@@ -151,7 +153,7 @@ class LogReader:
                         inode, offset, rest = status.st_ino, 0, b""
                     file.seek(offset)
                     data = rest + file.read(READ_BYTES)
-            except FileNotFoundError:
+            except (FileNotFoundError, UnfitFile):
                 continue
             offset += len(data) - len(rest)
             *lines, rest = data.split(b"\n")

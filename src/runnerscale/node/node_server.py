@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from runnerscale.core.clock import Clock, parse_time
+from runnerscale.core.patience import PatientSite, let_in
 from runnerscale.core.secret import SecretText
 from runnerscale.node.agent import NodeAgent
 from runnerscale.node.attempt_files import NodeFolder
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 BODY_MAX_BYTES = 64 * 1024
 FOLLOW_MAX_S = 4 * 3600.0  # a reader who went away without a word
 SHUTDOWN_S = 1.0
+KEEPALIVE_S = 75.0
 DIGITS_MAX = 18
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -103,7 +105,8 @@ class NodeServer:
         """Listen. `NodeConfigError` when the port is taken."""
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, LOOPBACK, self._wanted_port).start()
+            site = PatientSite(self._runner, LOOPBACK, self._wanted_port, keepalive_s=KEEPALIVE_S)
+            await site.start()
         except OSError as error:
             await self._runner.cleanup()
             raise NodeConfigError(
@@ -122,6 +125,7 @@ class NodeServer:
             given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
             if not hmac.compare_digest(given, expected):
                 return web.Response(status=401, text="Unauthorized")
+            let_in(request)
             return await handler(request)
 
         return guarded

@@ -52,9 +52,28 @@ async def test_json_without_end_is_refused_wherever_it_is_read(api: Api, depth: 
         assert "100 levels" in reply["message"]
 
 
-async def test_a_patch_cannot_build_what_a_body_may_not_hold(api: Api) -> None:
+@pytest.mark.parametrize("levels", [120, 1500])  # 1,500: deeper than Python itself follows
+@pytest.mark.parametrize("operation", ["copy", "copy of what was added", "move"])
+async def test_a_patch_cannot_build_what_a_body_may_not_hold(
+    api: Api, operation: str, levels: int
+) -> None:
     await config_map(api)
-    deeper = [{"op": "copy", "from": "/data", "path": "/data/x"}] * 120  # a level each
+    deeper = [{"op": "copy", "from": "/data", "path": "/data/x"}] * levels  # a level each
+    if operation == "copy of what was added":
+        deeper = [
+            {"op": "add", "path": "/data/y", "value": {}},
+            *[{"op": "copy", "from": "/data/y", "path": "/data/y/x"}] * levels,
+        ]
+    elif operation == "move":
+        deeper = [
+            each
+            for _ in range(levels)
+            for each in (
+                {"op": "move", "from": "/data", "path": "/x"},
+                {"op": "add", "path": "/data", "value": {}},
+                {"op": "move", "from": "/x", "path": "/data/x"},
+            )
+        ]
     reply = await api.send("PATCH", f"{CM}/c", body=deeper, content_type=JSON_PATCH)
     assert reply.code == 400
     assert "100 levels" in reply["message"]
