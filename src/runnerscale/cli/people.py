@@ -1,4 +1,4 @@
-"""The commands for people, on cyclopts: `demo`, `crds`, `fake-github`, and the single parts.
+"""The commands for people, on cyclopts: `demo`, `crds`, `rights`, and the single parts.
 
 Each reads its options and hands them to `app/`; imports are inside the commands, so that `crds`
 does not pay for the demo. Usage errors are one sentence and exit code 2.
@@ -120,6 +120,24 @@ def crds(*, output: Path | None = None) -> int:
         raise Problem(
             f"the folder {output} cannot be written: {error.strerror}", "Choose another --output"
         ) from error
+    return 0
+
+
+@app.command
+def rights(*, namespace: str) -> int:
+    """Print namespaces, accounts and rights for runner sets on a single machine, as YAML.
+
+    What `runnerscale controller` and `runnerscale node` need on the embedded API before they can
+    work, ready for `kubectl apply -f -` (docs/single-machine.md). On a cluster the charts make it.
+
+    Parameters
+    ----------
+    namespace
+        Where the runner sets will be; once more with another one adds that one.
+    """
+    from runnerscale.app.rights import rights_yaml
+
+    print(rights_yaml(namespace), end="")
     return 0
 
 
