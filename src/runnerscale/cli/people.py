@@ -150,6 +150,7 @@ def fake_github(
     acquire: Annotated[bool, Flag] = False,
     certificate: Path | None = None,
     key: Path | None = None,
+    token_file: Path | None = None,
 ) -> int:
     """Run the stand-in for GitHub alone, on loopback, until Ctrl-C (docs/fake-github.md).
 
@@ -167,6 +168,8 @@ def fake_github(
         PEM file; with it and `--key` the server speaks HTTPS.
     key
         PEM file of the certificate's private key.
+    token_file
+        A file of the personal access tokens that are let in, one a line; without it, any is.
     """
     from runnerscale.app.fake_github import run_fake_github_process
 
@@ -177,6 +180,7 @@ def fake_github(
         acquire=acquire,
         certificate=certificate,
         key=key,
+        tokens=token_file,
     )
 
 
