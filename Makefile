@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 K ?=
+T ?=
 # Two workers on two cores; the tests are independent of each other.
 WORKERS ?= 2
 # Plays seeds a fifth faster than one built without optimisation; used only if its version fits.
@@ -43,8 +44,8 @@ test: $(VENV)/.dev ## everything that needs no Go toolchain
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(if $(K),-k '$(K)') $(ARGS)
 
 .PHONY: quick
-quick: $(VENV)/.dev ## unit and plan tests only: a minute or two; with K=word seconds
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile tests/unit tests/plan $(if $(K),-k '$(K)')
+quick: $(VENV)/.dev ## unit and plan tests only: a minute or two; T=tests/unit/kube that folder or file only: seconds
+	$(BIN)/python -m pytest -q $(if $(T),-n0 $(T),-n $(WORKERS) --dist loadfile tests/unit tests/plan) $(if $(K),-k '$(K)')
 
 .PHONY: system
 system: $(VENV)/.dev ## real processes, real sockets

@@ -247,6 +247,18 @@ def test_the_example_in_the_repository_is_the_one_that_is_installed() -> None:
     assert (ROOT / "examples" / "workflow.yml").read_text() == installed.read_text()
 
 
+def test_every_kind_of_reference_of_the_docstrings_is_explained() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    part = text.partition("## What the references in docstrings mean")[2].partition("\n## ")[0]
+    explained = {word for words in re.findall(r"`([^`]+)`", part) for word in words.split()}
+    used = set()
+    for path in SOURCE.rglob("*.py"):
+        used |= set(re.findall(r"[Cc]ontract:? ([A-Za-z][\w-]+\w)", path.read_text()))
+    names = {word for word in used if "-" in word or re.fullmatch(r"C\d|Annex|design", word)}
+    assert len(names) > 4  # the pattern still finds some
+    assert sorted(names - explained) == []
+
+
 def test_the_example_of_a_runner_set_has_the_version_that_the_controller_expects() -> None:
     example = (ROOT / "examples" / "single-machine" / "runner-set.yaml").read_text()
     assert f"app.kubernetes.io/version: {COMPATIBLE_VERSION} " in example
