@@ -16,7 +16,7 @@ from runnerscale.kube.errors import Invalid
 from tests.system.bad_input_world import NS, Json, World, older, run, spec, world
 
 CRDS = crd_documents()
-INSTALL = "`helm show crds CHART | kubectl apply --server-side -f -`"
+INSTALL = "`runnerscale crds | kubectl apply -f -`"
 
 # What is wrong -> what `kubectl apply` answers.
 REFUSED: dict[str, tuple[str, Json, str]] = {
@@ -312,8 +312,7 @@ def test_a_missing_crd_is_named_until_it_is_there(plural: str) -> None:
                 await asyncio.sleep(600)
             said = made.manager.why_not_ready()
             assert said == (
-                f"the CRD {plural}.actions.github.com is not installed. "
-                f"Install the chart's: {INSTALL}"
+                f"the CRD {plural}.actions.github.com is not installed. Install them: {INSTALL}"
             )
             # Ten minutes of the same are one line, and few questions.
             assert [line["event"] for line in lines].count("cannot begin yet, trying again") == 1
@@ -371,7 +370,7 @@ def test_an_older_crd_is_told_and_does_not_keep_anybody_from_working() -> None:
             assert (
                 "the installed CRD ephemeralrunners.actions.github.com is older than this "
                 "controller: the API server drops status.conditions, status.message. "
-                f"Helm never does: {INSTALL}."
+                f"Upgrade them, which Helm never does: {INSTALL}."
             ) in said
             events = await made.events("default")
             assert {
@@ -446,7 +445,7 @@ def test_a_secret_that_may_not_be_read_is_told_on_the_object() -> None:
             message = (await made.raw("set"))["status"]["message"]
             assert f'"{NS}/good"' in message
             assert 'User "controller" cannot get resource "secrets"' in message
-            assert message.endswith("upgrade the chart together with the image.")
+            assert "Allow controller to `get` secrets in namespace team. Upgrade" in message
 
     run(story())
 

@@ -156,7 +156,7 @@ These values are accepted, since ARC's values files carry them, and ignored:
     "healthProbeBindAddress": "",
     "k8sClientRateLimiterQPS": "",
     "k8sClientRateLimiterBurst": "",
-    "updateStrategy": "ARC dropped the update strategy after 0.14.2; a changed scale set lets idle runners go at once and waits for busy ones"
+    "updateStrategy": "ARC dropped the update strategy after 0.14.2; a changed scale set exchanges idle runners a few at a time and waits for busy ones"
    },
    "additions": {
     "labels": "",

@@ -35,6 +35,10 @@ class Entry(StrEnum):
         member.what_you_can_do = what_you_can_do
         return member
 
+    def happened_in(self, message: str) -> str:
+        """What a stored message says happened, without this entry's remedy, if that is in it."""
+        return message.removesuffix(self.what_you_can_do).rstrip(". ")
+
 
 def as_markdown(entries: Iterable[Entry]) -> str:
     """The catalogue as a page part: a heading for each entry, by name."""

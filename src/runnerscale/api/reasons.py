@@ -8,6 +8,15 @@ Missing one? Add it at the end, in the same shape. Who says what when: `controll
 from dataclasses import dataclass
 
 from runnerscale.api.catalogue import Entry, Severity
+from runnerscale.api.refused_right import remedy
+from runnerscale.core.plain_text import one_line
+
+HAPPENED_CHARS_MAX = 800  # so that a condition has room for the remedy as well
+_LOG_IS_GONE = (
+    "Look up its log where your cluster stores logs, since its pod is gone. With "
+    "`terminationMessagePolicy: FallbackToLogsOnError` on the container in the template, its "
+    "last words are in this message."
+)
 
 
 class Reason(Entry):
@@ -69,8 +78,8 @@ class Reason(Entry):
         Severity.ERROR,
         "GitHub refused the credentials (401 or 403).",
         "The call is tried again with growing delay; runners with a job are not touched.",
-        "Renew the token. An app needs, with read and write, Self-hosted runners (organization) "
-        "or Administration (repository).",
+        "Renew the token, or give the app read and write of Self-hosted runners (organization) or "
+        "Administration (repository).",
     )
     VAULT_FAILED = (
         "VaultFailed",
@@ -135,7 +144,7 @@ class Reason(Entry):
         Severity.WARNING,
         "GitHub no longer knows the scale set.",
         "It is registered anew under the same name; idle runners are replaced.",
-        "Nothing, unless it was deleted on purpose: then delete the AutoscalingRunnerSet.",
+        "Delete the AutoscalingRunnerSet if that was on purpose; else there is nothing to do.",
     )
     SCALE_SET_LEAKED = (
         "ScaleSetLeaked",
@@ -149,7 +158,7 @@ class Reason(Entry):
         Severity.WARNING,
         "GitHub stores other labels for the scale set than were asked for.",
         "It is asked again when the spec changes; jobs are served for the labels that it has.",
-        "An older GitHub Enterprise Server knows no labels: use the scale set's name in runs-on.",
+        "Use the scale set's name in runs-on: an older GitHub Enterprise Server knows no labels.",
     )
     PLACE_CHANGING = (
         "PlaceChanging",
@@ -177,7 +186,7 @@ class Reason(Entry):
         Severity.INFO,
         "The object is being deleted and waits for what the message names.",
         "It is looked at again every few seconds; what may be given up is, after a time limit.",
-        "Wait; runners with a job finish it first.",
+        "Wait: runners with a job finish it first.",
     )
     # -- the listener ---------------------------------------------------------------------
     LISTENER_CRASHING = (
@@ -206,14 +215,14 @@ class Reason(Entry):
         Severity.WARNING,
         "GitHub forgot the listener's session.",
         "A new session is opened in place.",
-        "Nothing, unless it happens all the time.",
+        "Look at the listener's log if this happens all the time; once is no reason to act.",
     )
     MESSAGE_QUARANTINED = (
         "MessageQuarantined",
         Severity.WARNING,
         "A message of GitHub's queue, or a part of it, cannot be understood.",
         "It is put aside, counted and acknowledged, so that the queue goes on.",
-        "Nothing for your jobs: they are served all the same. Report it with the log line.",
+        "Report it with the log line; jobs are served all the same.",
     )
     JOB_STARTED_NOT_STORED = (
         "JobStartedNotStored",
@@ -227,7 +236,8 @@ class Reason(Entry):
         Severity.ERROR,
         "The API server forbids something that we need (RBAC).",
         "What can be done without it is done; it is tried again with growing delay.",
-        "Compare the Role with the chart's; upgrade the chart together with the image.",
+        "Upgrade the chart together with the image: its Roles allow all that is needed. Without a "
+        "chart, see docs/single-machine.md.",
     )
     # -- making runners -------------------------------------------------------------------
     TEMPLATE_REFUSED = (
@@ -298,14 +308,14 @@ class Reason(Entry):
         Severity.INFO,
         "The runner's start-up configuration grew too old, or was deleted, before its pod started.",
         "The registration is forgotten and made anew.",
-        "Nothing, unless pods always start that late, or somebody keeps deleting its Secrets.",
+        "Look for pods that always start so late, or for who deletes Secrets, if this goes on.",
     )
     RUNNER_NAME_TAKEN = (
         "RunnerNameTaken",
         Severity.INFO,
         "GitHub already has a runner of that name, in another scale set.",
         "The runner is replaced by one with another name.",
-        "Nothing.",
+        "Wait for that one: there is nothing to do.",
     )
     # -- how runners end ------------------------------------------------------------------
     POD_LOST = (
@@ -341,28 +351,29 @@ class Reason(Entry):
         Severity.WARNING,
         "An init container or sidecar failed, so the runner cannot run.",
         "The runner is given up and another is tried with growing delay.",
-        "Read the log of the container that the message names.",
+        _LOG_IS_GONE,
     )
     RUNNER_FAILED = (
         "RunnerFailed",
         Severity.WARNING,
         "The runner ended with an error.",
         "Without a job another is tried with growing delay; with one it is kept to be looked at.",
-        "Read the log of the container; the exit code is in the message.",
+        _LOG_IS_GONE,
     )
     EXITED_WITHOUT_JOB = (
         "ExitedWithoutJob",
         Severity.WARNING,
         "The runner ended without an error, but also without having had a job.",
         "Another is tried with growing delay.",
-        "Read its log: a wrong entry point or an update of the runner itself are usual causes.",
+        "Look for a wrong entry point or an update of the runner itself, the usual causes. Its pod "
+        "is gone: its log is only where your cluster stores logs.",
     )
     REGISTRATION_LOST = (
         "RegistrationLost",
         Severity.WARNING,
         "GitHub no longer knows the runner although its container still runs.",
         "Its pod is ended and the runner replaced.",
-        "Nothing, unless somebody removes runners at GitHub.",
+        "Find out who removes runners at GitHub, if this goes on.",
     )
     STUCK_AFTER_JOB = (
         "StuckAfterJob",
@@ -384,7 +395,7 @@ class Reason(Entry):
         Severity.WARNING,
         "A runner was let go although GitHub could not be told to forget it.",
         "We gave up after a time limit; the runner's id is in the message.",
-        "Nothing: GitHub forgets ephemeral runners by itself after a day.",
+        "Wait: GitHub forgets ephemeral runners by itself after a day.",
     )
     CLEANUP_BLOCKED = (
         "CleanupBlocked",
@@ -398,7 +409,7 @@ class Reason(Entry):
         Severity.ERROR,
         "The Kubernetes API server (or a webhook behind it) did not take a change of ours.",
         "It is tried again with growing delay.",
-        "The server's own words are in the message: a webhook, a policy or a rule said no.",
+        "Read the server's own words in the message: a webhook, a policy or a rule said no.",
     )
     POD_REFUSED_BY_NODE = (
         "PodRefusedByNode",
@@ -413,14 +424,14 @@ class Reason(Entry):
         Severity.ERROR,
         "A CustomResourceDefinition that the controller works with is not installed.",
         "Nothing is done before it is there; it is looked for again, at most every 30 seconds.",
-        "Install the chart's: `helm show crds CHART | kubectl apply --server-side -f -`.",
+        "Install them: `runnerscale crds | kubectl apply -f -`.",
     )
     CRD_OUTDATED = (
         "CrdOutdated",
         Severity.WARNING,
         "An installed CustomResourceDefinition is older than the controller.",
         "All work goes on; what the older definition does not know is not stored.",
-        "Helm never does: `helm show crds CHART | kubectl apply --server-side -f -`.",
+        "Upgrade them, which Helm never does: `runnerscale crds | kubectl apply -f -`.",
     )
     CONTROLLERS_COMPETE = (
         "ControllersCompete",
@@ -444,8 +455,7 @@ class Reason(Entry):
         Severity.ERROR,
         "The proxy answered itself (403 or 407) instead of passing us on to GitHub.",
         "It is asked again with growing delay; its credentials are read again within a minute.",
-        "Correct username and password in the proxy's Secret, or let the proxy allow the host "
-        "that the message names.",
+        "Correct the proxy's Secret, or let the proxy allow the host that the message names.",
     )
     CACHE_STALE = (
         "CacheStale",
@@ -459,7 +469,7 @@ class Reason(Entry):
         Severity.WARNING,
         "GitHub counts jobs as assigned that no idle runner is ever given.",
         "No runners are kept for them, but one that waits in case they are real after all.",
-        "Nothing for jobs that start; show GitHub's support the numbers in the message.",
+        "Show GitHub's support the numbers in the message, if jobs wait that never start.",
     )
 
 
@@ -474,6 +484,7 @@ class Trouble:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", Reason(self.reason))  # type: ignore[call-arg]
+        object.__setattr__(self, "happened", one_line(self.happened, HAPPENED_CHARS_MAX))
 
     @property
     def message(self) -> str:
@@ -486,4 +497,4 @@ class Trouble:
 
 def trouble(reason: Reason, *, about: str, happened: str) -> Trouble:
     """A Trouble whose remedy is the catalogue's own."""
-    return Trouble(reason, about, happened.rstrip("."), reason.what_you_can_do.rstrip("."))
+    return Trouble(reason, about, happened.rstrip("."), remedy(reason, happened))

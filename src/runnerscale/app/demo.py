@@ -43,6 +43,7 @@ from runnerscale.app.supervisor import Supervisor
 from runnerscale.app.versions import COMPATIBLE_VERSION
 from runnerscale.core.clock import Clock, SystemClock
 from runnerscale.core.deadline import Deadline
+from runnerscale.core.plain_text import counted
 from runnerscale.core.randomness import Random, seeded, system_random
 from runnerscale.fake_github.workflow import parse_workflow
 from runnerscale.fake_github.workflow_yaml import WorkflowError
@@ -286,7 +287,8 @@ class Demo:
         else:
             jobs = options.jobs or 1
             await github.queue_jobs(jobs, seconds=options.job_seconds, label=RUNNER_SET)
-            self._view.say(f"Queued {jobs} jobs of {options.job_seconds:g} s.")
+            what = counted(jobs, "job", "jobs")
+            self._view.say(f"Queued {what} of {options.job_seconds:g} s.")
 
     async def _until_done(self, github: GitHubControl, eyes: Eyes) -> tuple[JobRow, ...]:
         began_s = self._clock.monotonic_s()

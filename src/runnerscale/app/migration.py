@@ -72,6 +72,8 @@ async def look(client: KubeClient, *, namespace: str, ours: Ours, now_s: float) 
         return Snapshot(now_s, ours, {}, installed=False)
     found: dict[str, list[dict[str, Any]]] = {}
     unseen: dict[str, str] = {}
+    if namespace and not await _is_there(client, namespace):
+        return Snapshot(now_s, ours, {}, namespace=namespace, namespace_there=False)
     for what, path, query in _paths(namespace):
         try:
             found[what] = await _listed(client, path, query)
@@ -87,7 +89,17 @@ async def look(client: KubeClient, *, namespace: str, ours: Ours, now_s: float) 
         }
     except (ApiError, BadAnswer) as error:
         unseen[snap.SCHEMAS] = str(error)
-    return Snapshot(now_s, ours, found, unseen, dropped=dropped)
+    return Snapshot(now_s, ours, found, unseen, dropped=dropped, namespace=namespace)
+
+
+async def _is_there(client: KubeClient, namespace: str) -> bool:
+    try:
+        await client.get_raw(f"/api/v1/namespaces/{namespace}", timeout_s=LIST_S)
+    except NotFound:
+        return False
+    except ApiError:  # who may not read it may still list what is in it
+        return True
+    return True
 
 
 def _paths(namespace: str) -> list[tuple[str, str, Mapping[str, str]]]:

@@ -43,7 +43,8 @@ def check_migration(
 
     Looks at the four kinds, their controllers, the listeners' rights and the CRDs with your own
     rights, and says what it could not see. Exit code 0: nothing stands in the way, 1: something
-    does, 2: it could not be looked at (docs/migrating-from-arc.md).
+    does, 2: it could not be looked at, or nothing is there to take over
+    (docs/migrating-from-arc.md).
 
     Parameters
     ----------

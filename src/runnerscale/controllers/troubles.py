@@ -10,6 +10,7 @@ from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.credentials.place import PlaceTrouble
 from runnerscale.kube.errors import ApiError, Forbidden, KubeError
 from runnerscale.scaleset import errors
+from runnerscale.scaleset.failures import what_happened
 
 # How the API server words its refusals; a 403 may also come from a webhook or Pod Security.
 QUOTA_WORDS = "exceeded quota"
@@ -41,7 +42,7 @@ def github_trouble(error: errors.ScaleSetError | PlaceTrouble, *, about: str) ->
     if isinstance(error, PlaceTrouble):
         return Trouble(Reason(error.reason), about, error.happened, error.remedy)  # type: ignore[call-arg]
     reason = next((word for kind, word in _GITHUB if isinstance(error, kind)), None)
-    happened = str(error)
+    happened = what_happened(error)
     if error.answer.activity_id and error.answer.activity_id not in happened:
         happened = f"{happened.rstrip('.')} (activity id {error.answer.activity_id})"
     return trouble(reason or Reason.GITHUB_UNAVAILABLE, about=about, happened=happened)

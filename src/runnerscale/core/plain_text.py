@@ -8,6 +8,11 @@ cursor, hide what follows, or fill a disk with one name.
 CUT_MARK = "..."
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """A number with its words: `1 job waits`, `2 jobs wait`."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def one_line(text: str, chars_max: int) -> str:
     """What can be printed stays, the rest is written as an escape; cut at `chars_max`."""
     head = text[:chars_max]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from runnerscale.api.reasons import Reason
+from runnerscale.api.refused_right import remedy
 from runnerscale.core.clock import Clock
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.ca import certificates_in
@@ -242,7 +243,7 @@ class VaultSource:
 
 def trouble(reason: Reason, happened: str) -> PlaceTrouble:
     """A PlaceTrouble whose remedy is the catalogue's own."""
-    return PlaceTrouble(reason, happened.rstrip("."), reason.what_you_can_do.rstrip("."))
+    return PlaceTrouble(reason, happened.rstrip("."), remedy(reason, happened))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from runnerscale.api.reasons import Reason
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.randomness import Random
 from runnerscale.scaleset import errors
+from runnerscale.scaleset.failures import what_happened
 
 
 class State(StrEnum):
@@ -109,7 +110,7 @@ def after_failure(
     return Situation(
         state=State.WAITING,
         reason=judged.reason,
-        message=str(error),
+        message=what_happened(error),
         since_s=before.since_s if shown_already else now_s,
         wait_s=wait_s,
         failures=failures,

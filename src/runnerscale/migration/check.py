@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from runnerscale.core.plain_text import counted
 from runnerscale.migration import controllers, runner_sets, running, surroundings
 from runnerscale.migration.findings import Finding, Weight, note
-from runnerscale.migration.snapshot import ESSENTIAL, RUNNER_SETS, Snapshot
+from runnerscale.migration.snapshot import ESSENTIAL, RUNNER_SETS, RUNNERS, SETS, Snapshot
 
 FREE = 0  # nothing stands in the way
 BLOCKED = 1  # something does
-BLIND = 2  # it could not be looked at
+BLIND = 2  # it could not be looked at, or there is nothing to look at
 
 ORDER = tuple(Weight)
 
@@ -28,7 +29,10 @@ def check(seen: Snapshot) -> Report:
     if not seen.installed:
         what = "it does not know the four kinds of ARC: there is nothing to take over"
         found = (note("not-installed", "the cluster", what, "Install our charts"),)
-        return Report(found, _unseen(seen), FREE, "nothing to take over")
+        return Report(found, _unseen(seen), BLIND, "there is nothing to take over")
+    if not seen.namespace_there:
+        what = f"namespace {seen.namespace} does not exist"
+        return Report((), _unseen(seen), BLIND, f"{what}: there is nothing to take over")
     parts = (controllers, runner_sets, running, surroundings)
     everything = [finding for each in parts for finding in each.findings(seen)]
     everything.sort(key=lambda f: (ORDER.index(f.weight), f.about, f.topic))
@@ -37,13 +41,15 @@ def check(seen: Snapshot) -> Report:
 
 
 def _verdict(seen: Snapshot, blocked: int) -> tuple[int, str]:
-    sets = len(seen.of(RUNNER_SETS))
-    what = "1 runner set" if sets == 1 else f"{sets} runner sets"
+    what = counted(len(seen.of(RUNNER_SETS)), "runner set", "runner sets")
     if blocked:
         things = "1 thing stands" if blocked == 1 else f"{blocked} things stand"
         return BLOCKED, f"{things} in the way of {what}"
     if any(what in seen.unseen for what in ESSENTIAL):
         return BLIND, "too little could be seen to say whether something stands in the way"
+    if not any(seen.of(kind) for kind in (RUNNER_SETS, SETS, RUNNERS)):
+        where = f"in namespace {seen.namespace}" if seen.namespace else "in the cluster"
+        return BLIND, f"{where} there are no runner sets: there is nothing to take over"
     return FREE, f"nothing stands in the way of taking over {what}"
 
 

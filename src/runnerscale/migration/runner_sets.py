@@ -111,10 +111,10 @@ def _weaknesses(item: Json, about: str) -> Iterator[Finding]:
     if not annotations(item).get(keys.SCALE_SET_ID):
         yield note("unregistered", about, "it is not registered at GitHub; we would register it")
     if spec.get("runnerScaleSetLabels"):
-        what = "runnerScaleSetLabels are compared with GitHub's and sent when they differ (W-S9)"
+        what = "runnerScaleSetLabels are compared with GitHub's and sent when they differ"
         yield changes("labels", about, what)
     if spec.get("listenerTemplate"):
-        what = "what its listenerTemplate leaves out keeps its default instead of zero (W-S17)"
+        what = "what its listenerTemplate leaves out keeps its default instead of zero"
         yield changes("listener-template", about, what)
     if not spec.get("runnerGroup") and annotations(item).get(keys.RUNNER_GROUP_NAME) not in (
         None,
@@ -123,11 +123,11 @@ def _weaknesses(item: Json, about: str) -> Iterator[Finding]:
         "default",
     ):
         group = annotations(item).get(keys.RUNNER_GROUP_NAME)
-        what = f"runnerGroup is empty: its scale set moves from {group} to the default group (W48)"
+        what = f"runnerGroup is empty: its scale set moves from {group} to the default group"
         yield changes("runner-group", about, what, "Set runnerGroup to keep it where it is")
     if (spec.get("minRunners") or 0) > 0:
-        what = "a changed template exchanges its idle runners at once, with the listener in place"
-        yield note("min-runners", about, f"{what} (W-S18)")
+        what = "a changed template exchanges its idle runners a few at a time; its listener stays"
+        yield note("min-runners", about, what)
 
 
 def _twice(seen: Snapshot) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.fingerprint import is_ours
 from runnerscale.api.go_form import same_in_go
 from runnerscale.api.phase import RunnerPhase, is_terminal
+from runnerscale.core.plain_text import counted
 from runnerscale.core.whole_number import whole_number
 from runnerscale.migration.findings import Finding, changes, guarded, in_the_way, note
 from runnerscale.migration.runner_sets import stuck
@@ -107,7 +108,7 @@ def _listeners(seen: Snapshot, item: Json, about: str) -> Iterator[Finding]:
     if len(found) > 1:
         names = ", ".join(sorted(str(meta(each).get("name")) for each in found))
         what = f"several listeners fight for its one session: {names}"
-        yield changes("listeners", about, what, "All but one are taken away (W8)")
+        yield changes("listeners", about, what, "All but one are taken away")
     for each in found:
         image = part(each, "spec").get("image")
         if image != seen.ours.image:
@@ -124,15 +125,18 @@ def _runners(seen: Snapshot, item: Json) -> Iterator[Finding]:
     unknown = sum(_phase(r) == RunnerPhase.UNKNOWN for r in runners)
     dead = sum(is_terminal(_phase(r)) for r in runners)
     if busy:
-        yield note("busy", about, f"{busy} runners have a job; none of them is touched")
+        yield note("busy", about, f"{counted(busy, 'runner', 'runners')} with a job, left alone")
     if legacy:
-        what = f"{legacy} runners are Running without a job, as older controllers left them"
-        yield note("legacy-running", about, what, "They count as idle, whatever the phase says")
+        left = counted(legacy, "runner", "runners")
+        what = f"older controllers left {left} in phase Running without a job"
+        yield note("legacy-running", about, what, "Such runners count as idle here")
     if unknown:
-        yield changes("legacy-unknown", about, f"{unknown} runners of phase Unknown become Pending")
+        what = f"{counted(unknown, 'runner', 'runners')} of phase Unknown"
+        yield changes("legacy-unknown", about, what, "Their phase becomes Pending")
     if dead:
-        what = f"{dead} runners have failed and take up room for good"
-        yield changes("failed", about, what, "They are deleted after ten minutes (W32)")
+        failed = counted(dead, "runner", "runners")
+        what = f"{failed} failed, which ARC keeps until somebody deletes them"
+        yield changes("failed", about, what, "We delete them ten minutes after they failed")
     for runner in runners:
         if meta(runner).get("deletionTimestamp"):
             yield from stuck(seen, runner, f"EphemeralRunner {name_of(runner)}")

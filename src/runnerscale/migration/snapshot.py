@@ -44,6 +44,8 @@ class Snapshot:
     unseen: Mapping[str, str] = field(default_factory=dict)  # what: why
     installed: bool = True  # the API server knows the four kinds
     dropped: Mapping[str, Sequence[str]] = field(default_factory=dict)  # CRD: fields of ours
+    namespace: str = ""  # only this one was looked at; empty: all
+    namespace_there: bool = True
 
     def of(self, what: str) -> Sequence[Json]:
         """What was found of a kind; nothing where nobody could look."""

@@ -47,7 +47,7 @@ def findings(seen: Snapshot) -> Iterator[Finding]:
         shown = ", ".join(fields[:FIELDS_SHOWN_MAX])
         more = " ..." if len(fields) > FIELDS_SHOWN_MAX else ""
         what = f"the API server drops {shown}{more}"
-        fix = "Apply the CRDs of our chart to see conditions: kubectl apply --server-side"
+        fix = "Apply our CRDs to see conditions: `runnerscale crds | kubectl apply -f -`"
         yield note("crd", f"CRD {name}", what, fix)
 
 

@@ -48,6 +48,9 @@ KNOWN_EXCEPTIONS: tuple[tuple[str, type[Refused]], ...] = (
     ("JobStillRunningException", JobStillRunning),
 )
 
+# What upstream says of a body that is no JSON object (contract T65).
+UNREADABLE = "failed to unmarshal error response body"
+
 REMEDIES: Mapping[type[ScaleSetError], str] = {
     CredentialsRefused: "Check that the token or GitHub App is valid, not expired, and may "
     "administer self-hosted runners there",
@@ -83,6 +86,23 @@ class Subject:
     decided: type[ScaleSetError] | None = None
     doubt: str = ""
     several: type[Refused] = Refused
+
+
+def what_happened(error: ScaleSetError) -> str:
+    """An error's text for whoever says elsewhere, and better, what to do about it.
+
+    A page where JSON was due is told as that: it is of a proxy or balancer on the way.
+    """
+    text = str(error)
+    for base in type(error).__mro__:
+        text = text.removesuffix(f". {REMEDIES.get(base)}.")
+    before, mark, rest = text.partition(f'{UNREADABLE}: "')
+    if not mark:
+        return text
+    body, _, after = rest.rpartition('"')
+    page = body.lstrip().startswith("<")
+    said = "the answer is a web page, none of GitHub's API" if page else "the answer is no JSON"
+    return f"{before}{said}{after}" if page else f'{before}{said}: "{body}"{after}'
 
 
 def answered_failure(
@@ -212,7 +232,7 @@ def _read_body(response: Response) -> tuple[str, str, str]:
         body = parse_object(response.body)
         name, message = body.text("typeName"), body.text("message")
     except DecodeError:
-        return f'failed to unmarshal error response body: "{_cut(text)}"', "", ""
+        return f'{UNREADABLE}: "{_cut(text)}"', "", ""
     if not name and not message:
         return _cut(text), "", ""
     return f"{name}: {message}" if name else message, name, message

@@ -161,7 +161,7 @@ class Tokens:
             task.exception()  # seen, even if nobody waits any more
 
     async def _refresh(self) -> Connection:
-        log.info("tokens are refreshed", githubConfigUrl=str(self._config_url))
+        log.debug("new tokens are asked for", githubConfigUrl=str(self._config_url))
         deadline = Deadline.after(self._clock, REFRESH_S)
         try:
             try:
@@ -177,6 +177,7 @@ class Tokens:
             raise
         self._refusal = None
         self._connection = connection
+        log.info("tokens are refreshed", githubConfigUrl=str(self._config_url))
         return connection
 
     async def _chain(self, deadline: Deadline) -> Connection:

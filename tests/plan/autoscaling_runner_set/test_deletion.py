@@ -71,6 +71,8 @@ async def test_a_set_that_still_drains_keeps_the_scale_set() -> None:
     assert world.ers["metadata"]["deletionTimestamp"]
     assert 7 in world.github.sets
     assert "its runners to finish" in world.status["message"]
+    said = {c["type"]: c["message"] for c in world.status["conditions"]}
+    assert said["ListenerReady"] == "there is no listener any more: it is being deleted"
     world.let_go(EPHEMERAL_RUNNER_SETS, RUNNERS, NAME)
     await world.settle()
     assert world.ars is None

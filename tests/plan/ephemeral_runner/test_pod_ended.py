@@ -134,6 +134,26 @@ def test_any_other_exit_ends_the_runner_for_good_and_is_kept(runner: object, han
     assert "exit code 1" in str(ending(look(now)).trouble)
 
 
+def test_the_last_words_are_kept_because_pod_and_log_go_at_once() -> None:
+    # There only if the template says `FallbackToLogsOnError`, or the container wrote them itself.
+    words = "start\n" * 700 + "\x1b[31mHttp response code: Unauthorized\x1b[0m\n"
+    for runner, hand in ((IDLE, KNOWN), (BUSY, ENDED)):
+        ended = ending(look(seen(runner, exited(1, message=words), hand)))
+        assert ended.trouble is not None
+        happened = ended.trouble.happened
+        # 300 characters of the end, in one line that no terminal obeys.
+        assert happened.startswith("container runner ended with exit code 1, its last words: ...")
+        assert happened.endswith("start \\x1b[31mHttp response code: Unauthorized\\x1b[0m")
+        assert len(happened) < 400
+
+
+def test_what_a_runner_wrote_before_it_ended_without_a_job_is_kept_too() -> None:
+    ended = ending(look(seen(IDLE, exited(0, message="updated itself"), KNOWN)))
+    assert ended.trouble is not None
+    assert ended.trouble.reason is Reason.EXITED_WITHOUT_JOB
+    assert ended.trouble.happened.endswith("its first job, its last words: updated itself")
+
+
 def test_an_idle_runner_that_github_has_forgotten_did_not_fail() -> None:
     # The set had taken its registration away and was killed: the breaker is not to hear of it
     # (crash sweep, scale-down).

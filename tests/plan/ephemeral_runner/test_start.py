@@ -79,6 +79,15 @@ def test_a_registry_that_is_away_is_told_at_once_and_given_up_after_ten_minutes(
     assert (decided.how, why(decided)) == (How.FAILED, Reason.IMAGE_UNAVAILABLE)
 
 
+def test_why_an_image_could_not_be_pulled_is_said_in_the_nodes_words() -> None:
+    step = look(seen(pod=waiting("ErrImagePull", "dial tcp: i/o timeout")))
+    said = "image img:1 of container runner: ErrImagePull: dial tcp: i/o timeout"
+    assert step.troubles[0].happened == said
+    for silent in ("", "ErrImagePull"):
+        step = look(seen(pod=waiting("ErrImagePull", silent)))
+        assert step.troubles[0].happened == "image img:1 of container runner: ErrImagePull"
+
+
 def test_the_image_of_a_sidecar_holds_the_runner_just_as_well() -> None:
     pod = waiting("InvalidImageName", container="dind")
     assert "dind" in str(ending(look(seen(pod=pod))).trouble)
@@ -158,6 +167,10 @@ def test_an_init_container_that_fails_ends_the_runner_while_the_pod_is_still_pen
     assert (decided.how, why(decided)) == (How.FAILED, Reason.INIT_CONTAINER_FAILED)
     assert decided.trouble is not None
     assert decided.trouble.happened == "container init ended with exit code 1"
+    spoken = replace(PLACED, failed=Exit("init", 1, message="no such host\n"))
+    trouble = ending(look(seen(pod=spoken))).trouble
+    assert trouble is not None
+    assert trouble.happened == "container init ended with exit code 1, its last words: no such host"
 
 
 def test_why_it_failed_is_said_where_the_node_knows() -> None:

@@ -156,3 +156,12 @@ class TestDrainWithoutMeans:
         await this.settle()
         await this.passes(3)
         assert len(this.github.asked) == 2
+
+
+def test_what_a_deletion_waits_for_is_counted_in_words_that_fit() -> None:
+    (one,) = stage(replace(GOING, runners=(BUSY,), counts=Counts(deleting=1))).troubles
+    said = "1 runner still has a job and 1 runner is being deleted"
+    assert one.message == f"{said}. Wait: runners with a job finish it first."
+    other = replace(BUSY, name="other", uid="u3")
+    (more,) = stage(replace(GOING, runners=(BUSY, other), counts=Counts(deleting=3))).troubles
+    assert more.happened == "2 runners still have a job and 3 runners are being deleted"

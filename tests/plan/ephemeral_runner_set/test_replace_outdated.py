@@ -6,6 +6,7 @@ import pytest
 
 from runnerscale.api import labels as keys
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict
+from runnerscale.controllers.ephemeral_runner_set.observe import PROVEN_AFTER_S
 from runnerscale.controllers.ephemeral_runner_set.replace_outdated import (
     COMES_UP_WITHIN_S,
     REGISTERS_WITHIN_S,
@@ -59,7 +60,10 @@ def test_nobody_goes_for_a_template_that_has_just_failed(verdict: Verdict) -> No
 
 def test_a_new_one_that_does_not_come_up_holds_up_the_exchange_for_a_while_only() -> None:
     waits = stage(replace(WISH, runners=(OLD, NEW)), FINE)
-    assert waits.again_s == COMES_UP_WITHIN_S - 10
+    assert waits.again_s == PROVEN_AFTER_S - 10  # it may be ready by then, and has worked enough
+    unready = replace(NEW, created_s=NOW - PROVEN_AFTER_S)
+    waits = stage(replace(WISH, runners=(OLD, unready)), FINE)
+    assert waits.again_s == COMES_UP_WITHIN_S - PROVEN_AFTER_S
     late = replace(NEW, created_s=NOW - COMES_UP_WITHIN_S)
     assert stage(replace(WISH, runners=(OLD, late)), FINE).actions != ()
     works = replace(NEW, proven=True)
@@ -127,6 +131,25 @@ async def test_idle_runners_are_exchanged_one_at_a_time() -> None:
     assert len(old & set(this.names)) == 4 and len(this.names) == 5
     await this.later(30)
     assert len(old & set(this.names)) == 4  # its successor has not come up yet
+
+
+async def test_the_next_goes_a_minute_after_the_last_new_one_was_made() -> None:
+    # It was looked at again after two, or with the next level pass.
+    this = World()
+    this.make(replicas=5, patch_id=0)
+    await this.settle()
+    this.register()
+    old = set(this.names)
+    this.change_set(IMAGE_2)
+    await this.settle()
+    this.register()
+    for name in set(this.names) - old:
+        this.change(name, ready=True)
+    waits = await this.settle()
+    assert len(old & set(this.names)) == 4
+    assert waits.again_s is not None and waits.again_s <= PROVEN_AFTER_S
+    await this.later(waits.again_s)
+    assert len(old & set(this.names)) == 3
 
 
 async def test_working_runners_are_not_exchanged_for_a_template_that_is_refused() -> None:

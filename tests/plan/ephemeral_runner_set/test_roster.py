@@ -11,7 +11,7 @@ from runnerscale.api.ephemeral_runner import EphemeralRunner, EphemeralRunnerSpe
 from runnerscale.api.fingerprint import fingerprint
 from runnerscale.api.labels import RUNNER_SPEC_HASH
 from runnerscale.controllers.ephemeral_runner_set.roster import Roster
-from runnerscale.controllers.ephemeral_runner_set.snapshot import Counts, Unlisted
+from runnerscale.controllers.ephemeral_runner_set.snapshot import Counts, Unlisted, Waits
 from runnerscale.core.clock import format_time
 from tests.plan.ephemeral_runner_set.values import NOW
 
@@ -118,6 +118,23 @@ def test_the_numbers_for_the_failure_policy() -> None:
     )
 
 
+def test_what_runners_wait_for_is_gathered_by_reason() -> None:
+    made = roster(
+        runner("a", reason="ImageUnavailable", message="a pulls"),
+        runner("b", reason="ImageUnavailable", message="b pulls", ready=True),
+        runner("c", reason="QuotaExceeded", message="no room"),
+        runner("busy", reason="StuckAfterJob", jobId="j"),
+        runner("dead", reason="ImageUnavailable", phase="Failed"),
+        runner("online", ready=True),
+        runner("new"),
+    )
+    pulls = Waits("ImageUnavailable", "a pulls", 2)
+    assert made.waits() == (pulls, Waits("QuotaExceeded", "no room", 1))
+    assert made.serving == 2
+    made.remove("c")
+    assert made.waits() == (pulls,)
+
+
 NAMES = st.sampled_from("abcd")
 STATES = st.sampled_from(
     [
@@ -125,6 +142,8 @@ STATES = st.sampled_from(
         {"phase": "Pending"},
         {"phase": "Running"},
         {"phase": "Pending", "jobId": "j"},
+        {"phase": "Pending", "reason": "QuotaExceeded"},
+        {"phase": "Pending", "ready": True},
         {"phase": "Failed"},
         {"phase": "Outdated"},
         {"phase": "Succeeded"},
@@ -149,5 +168,7 @@ def test_change_by_change_is_the_same_as_from_the_beginning(
     fresh.rebuild(now.values(), WISHED, now_s=NOW)
     assert (made.counts, made.live, made.proxied) == (fresh.counts, fresh.live, fresh.proxied)
     assert set(made.stale) == set(fresh.stale) and set(made.retired) == set(fresh.retired)
+    assert sorted(made.waits(), key=str) == sorted(fresh.waits(), key=str)
+    assert made.serving == fresh.serving
     by_name = {r.name: r for r in made.runners()}
     assert by_name == {r.name: r for r in fresh.runners()}

@@ -52,7 +52,7 @@ async def test_the_set_says_that_a_runner_cannot() -> None:
     assert told(world) == ("False", "ApiServerRefused")
     assert world.status["reason"] == "ApiServerRefused"
     message = world.condition("RunnersWritable")["message"]
-    assert message.startswith(f"could not write the status of the runner a: {NO}. The server")
+    assert message.startswith(f"could not write the status of the runner a: {NO}. Read the server")
     assert [(kind, reason) for kind, reason, _ in world.events.told] == [
         ("Warning", "ApiServerRefused")
     ]

@@ -41,10 +41,13 @@ class Server:
             "/openapi/v3/apis/actions.github.com/v1alpha1": {"components": {"schemas": {}}},
         }
         self.forbidden: set[str] = set()
+        self.missing: set[str] = set()
 
     def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
         if path in self.forbidden:
             return 403, status(403, "Forbidden", f"you cannot list {path.rpartition('/')[2]}")
+        if path in self.missing:
+            return 404, status(404, "NotFound", f"{path} not found")
         found = self.answers.get(path, [])
         if not isinstance(found, list):
             return 200, found
@@ -190,8 +193,27 @@ def test_a_cluster_without_the_kinds_has_nothing_to_take_over(
 ) -> None:
     server = Server()
     server.answers[GHA] = {"resources": []}
-    assert checked(server, kubeconfig) == 0
-    assert capsys.readouterr().out.endswith("Nothing to take over.\n")
+    assert checked(server, kubeconfig) == 2
+    assert capsys.readouterr().out.endswith("There is nothing to take over.\n")
+
+
+def test_a_namespace_that_is_not_there_is_one_sentence_and_2(
+    kubeconfig: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = Server()
+    server.missing.add("/api/v1/namespaces/nosuch")
+    assert checked(server, kubeconfig, "--namespace", "nosuch") == 2
+    said = "Namespace nosuch does not exist: there is nothing to take over.\n"
+    assert capsys.readouterr().out == said
+
+
+def test_who_may_not_read_namespaces_is_judged_by_what_is_in_it(
+    kubeconfig: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = Server()
+    server.forbidden.add("/api/v1/namespaces/arc-runners")
+    assert checked(server, kubeconfig, "--namespace", "arc-runners") == 2  # nothing is in it
+    assert "In namespace arc-runners there are no runner sets" in capsys.readouterr().out
 
 
 def test_a_cluster_that_cannot_be_reached_is_one_sentence_and_2(

@@ -9,6 +9,8 @@ from runnerscale.credentials.place import PlaceTrouble
 from runnerscale.kube.errors import Forbidden, Invalid, KubeError, Unreachable
 from runnerscale.scaleset import errors
 from runnerscale.scaleset.errors import Answer, ScaleSetError
+from runnerscale.scaleset.failures import Subject, answered_failure
+from runnerscale.scaleset.transport import Request, Response
 
 ERRORS = [
     kind
@@ -74,3 +76,47 @@ def test_a_refusal_of_the_api_server_is_told_in_its_words(error: KubeError, reas
     told = kube_trouble(error, about="x", doing="create its Role")
     assert told.reason == reason
     assert told.happened.startswith("could not create its Role: ")
+
+
+def test_who_lacks_which_right_is_told_as_what_to_allow() -> None:
+    said = (
+        'secrets "x" is forbidden: User "system:serviceaccount:arc:manager" cannot create resource '
+        '"secrets" in API group "" in the namespace "runners"'
+    )
+    told = kube_trouble(Forbidden(403, "Forbidden", said), about="x", doing="store it")
+    begin = "Allow system:serviceaccount:arc:manager to `create` secrets in namespace runners. "
+    assert told.remedy.startswith(begin)
+    assert told.remedy.endswith("docs/single-machine.md")
+    everywhere = (
+        'User "me" cannot list resource "pods/log" in API group "x.io" at the cluster scope'
+    )
+    told = kube_trouble(Forbidden(403, "Forbidden", everywhere), about="x", doing="look")
+    assert told.remedy.startswith("Allow me to `list` pods/log.x.io in the whole cluster. ")
+    other = Forbidden(403, "Forbidden", "it cannot get resource at all")
+    assert kube_trouble(other, about="x", doing="look").remedy.startswith("Upgrade the chart")
+
+
+def test_a_refusal_of_github_is_told_with_one_remedy() -> None:
+    request = Request("GET", "https://api.github.com/orgs/o", {})
+    answer = Response(401, "Unauthorized", {"content-type": "text/plain"}, b"Bad credentials")
+    error = answered_failure(request, answer, Subject("register"), attempts=1, now_s=0.0)
+    assert "Check that the token" in str(error)  # of the client alone there is no other word
+    told = github_trouble(error, about="x")
+    assert told.happened.endswith("Bad credentials")
+    assert told.remedy.startswith("Renew the token")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"<html><h1>503</h1></html>", "the answer is a web page, none of GitHub's API"),
+        (b'say "no"', 'the answer is no JSON: "say "no""'),
+    ],
+)
+def test_a_page_where_json_was_due_is_told_as_that(body: bytes, words: str) -> None:
+    request = Request("GET", "https://api.github.com/orgs/o", {})
+    answer = Response(503, "Service Unavailable", {}, body)
+    error = answered_failure(request, answer, Subject("register"), attempts=1, now_s=0.0)
+    assert "failed to unmarshal error response body" in str(error)
+    happened = github_trouble(error, about="x").happened
+    assert happened.endswith(f'failed(status="503 Service Unavailable"): {words}')

@@ -1,6 +1,7 @@
 """What is said of an installation of ARC's: each rule with what sets it off, and what does not."""
 
 import copy
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -119,7 +120,7 @@ def test_who_could_not_see_enough_says_so_instead_of_calling_it_fine() -> None:
 
 def test_a_cluster_without_arc_has_nothing_to_take_over() -> None:
     report = check(Snapshot(NOW, OURS, {}, installed=False))
-    assert (report.exit_code, topics(report)) == (FREE, ["not-installed"])
+    assert (report.exit_code, topics(report)) == (BLIND, ["not-installed"])
 
 
 # --- controllers ----------------------------------------------------------------------------------
@@ -199,9 +200,9 @@ def test_the_version_gate_of_arc_is_told_and_deletes_nothing(
 @pytest.mark.parametrize(
     ("spec", "topic", "word"),
     [
-        ({"runnerScaleSetLabels": ["gpu"]}, "labels", "W-S9"),
-        ({"listenerTemplate": {"spec": {"containers": []}}}, "listener-template", "W-S17"),
-        ({"minRunners": 2}, "min-runners", "W-S18"),
+        ({"runnerScaleSetLabels": ["gpu"]}, "labels", "sent when they differ"),
+        ({"listenerTemplate": {"spec": {"containers": []}}}, "listener-template", "its default"),
+        ({"minRunners": 2}, "min-runners", "a few at a time"),
     ],
 )
 def test_settings_with_a_known_weakness_are_named(spec: Json, topic: str, word: str) -> None:
@@ -245,10 +246,10 @@ def test_what_becomes_of_the_runners_is_told_by_their_state() -> None:
         runner("idle", phase="Pending", runnerId=3),
     ]
     seen = installation(**{RUNNERS: runners})
-    assert "2 runners have a job; none of them is touched" in said(seen, "busy")
-    assert "1 runners are Running without a job" in said(seen, "legacy-running")
-    assert "1 runners of phase Unknown" in said(seen, "legacy-unknown")
-    assert "1 runners have failed" in said(seen, "failed")
+    assert "2 runners with a job, left alone" in said(seen, "busy")
+    assert "1 runner in phase Running without a job" in said(seen, "legacy-running")
+    assert "1 runner of phase Unknown" in said(seen, "legacy-unknown")
+    assert "1 runner failed" in said(seen, "failed")
     assert check(seen).exit_code == FREE
 
 
@@ -319,3 +320,29 @@ def test_fields_that_the_schema_drops_are_named() -> None:
     name = "ephemeralrunners.actions.github.com"
     seen = replace(installation(), dropped={name: ["status.conditions"]})
     assert "drops status.conditions" in said(seen, "crd")
+
+
+def test_nothing_to_take_over_is_not_told_as_nothing_in_the_way() -> None:
+    # A namespace that is mistyped must not pass in a script that asks before it goes on.
+    gone = Snapshot(NOW, OURS, {}, namespace="nosuch", namespace_there=False)
+    report = check(gone)
+    assert report.exit_code == BLIND
+    assert report.summary == "namespace nosuch does not exist: there is nothing to take over"
+    nothing: dict[str, list[Json]] = {RUNNER_SETS: [], SETS: [], LISTENERS: [], ROLES: []}
+    report = check(installation(**nothing))
+    assert report.exit_code == BLIND
+    assert (
+        report.summary == "in the cluster there are no runner sets: there is nothing to take over"
+    )
+    report = check(replace(installation(**nothing), namespace="empty"))
+    assert "in namespace empty there are no runner sets" in report.summary
+
+
+def test_sentences_count_and_name_no_number_of_a_text_that_nobody_has() -> None:
+    failed = [with_uid(ARC.ephemeral_runner("dead", "u-ers"), "u-er", phase="Failed")]
+    text = said(installation(**{RUNNERS: failed}), "failed")
+    assert "1 runner failed, which ARC keeps until somebody deletes them" in text
+    assert "(W" not in text
+    item = runner_set(minRunners=1, runnerScaleSetLabels=["gpu"], listenerTemplate={"spec": {}})
+    found = check(installation(**{RUNNER_SETS: [item], RUNNERS: failed})).findings
+    assert not [f for f in found if re.search(r"\(W-?S?\d", f.sentence())]

@@ -4,6 +4,7 @@ from typing import Any
 
 import jwt as pyjwt
 import pytest
+from structlog.testing import capture_logs
 
 from runnerscale.core.clock import LoopClock
 from runnerscale.scaleset.credentials import app_credentials, personal_access_token
@@ -98,6 +99,22 @@ async def test_a_refusal_is_confirmed_once_and_changes_nothing() -> None:
     del stub.rest[REGISTER]
     await client.get_runner_group("g")
     assert stub.calls()[-1].token != before
+
+
+async def test_only_tokens_that_were_got_are_told_of() -> None:
+    # The line stood in the log every 16 s while GitHub refused the credentials.
+    stub = stub_with(answering)
+    client = client_of(stub)
+    stub.rest[REGISTER] = lambda seen: reply(401, {"message": "test"})
+    with capture_logs() as lines, pytest.raises(CredentialsRefused):
+        await client.get_runner_group("g")
+    assert [line for line in lines if line["log_level"] != "debug"] == []
+    stub.clock.advance(11)
+    del stub.rest[REGISTER]
+    with capture_logs() as lines:
+        await client.get_runner_group("g")
+    told = [line["event"] for line in lines if line["log_level"] == "info"]
+    assert told == ["tokens are refreshed"]
 
 
 @pytest.mark.behaviour("C2 T14", "C2 T15")

@@ -16,6 +16,7 @@ from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.autoscaling_runner_set import listener
 from runnerscale.controllers.autoscaling_runner_set.snapshot import Snapshot
 from runnerscale.controllers.conditions import find
+from runnerscale.kube.objects import is_deleting
 
 # A word that is older than the last check, which denied it, is checked again after so long: two
 # clocks differ.
@@ -27,7 +28,8 @@ def pod_state(seen: Snapshot) -> tuple[bool, tuple[str, str]]:
     """Whether the listener's pod runs; reason and message of the condition."""
     kept = listener.current(seen)
     if kept is None:
-        return False, ("NoListener", "there is no listener yet")
+        when = "any more: it is being deleted" if is_deleting(seen.runner_set) else "yet"
+        return False, ("NoListener", f"there is no listener {when}")
     running = find(kept.status.conditions, types.POD_RUNNING)
     if running is None:  # an older CRD has no conditions: what cannot be known is not denied
         return True, ("Exists", "")

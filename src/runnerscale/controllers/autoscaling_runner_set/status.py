@@ -153,7 +153,7 @@ def _conditions(seen: Snapshot, troubles: Sequence[Trouble]) -> list[Condition]:
     others = (heard.its_trouble(seen), anew)
     at_github = worst(t for t in troubles if t.reason in AT_GITHUB and t not in others)
     good = registered and at_github is None
-    say(types.REGISTERED, good, at_github or anew, _registered_word(registered))
+    say(types.REGISTERED, good, at_github or anew, _registered_word(seen))
     listens, word = _listener_ready(seen)
     say(types.LISTENER_READY, listens, None, word)
     refused = next((t for t in troubles if t.reason is Reason.OUTDATED), None)
@@ -193,13 +193,17 @@ def _stuck_below(seen: Snapshot) -> Trouble | None:
             said = find(item.status.conditions, kind) if item else None
             if item is None or said is None or said.status != "False" or said.reason not in STUCK:
                 continue
-            happened = f"{item.kind} {item.metadata.name}: {said.message}"
-            return trouble(Reason(said.reason), about=seen.about, happened=happened)  # type: ignore[call-arg]
+            reason = Reason(said.reason)  # type: ignore[call-arg]
+            happened = f"{item.kind} {item.metadata.name}: {reason.happened_in(said.message)}"
+            return trouble(reason, about=seen.about, happened=happened)
     return None
 
 
-def _registered_word(registered: bool) -> tuple[str, str]:
-    return ("Registered", "") if registered else ("InProgress", "not registered at GitHub yet")
+def _registered_word(seen: Snapshot) -> tuple[str, str]:
+    if seen.registered_id > 0:
+        return "Registered", ""
+    when = "any more" if is_deleting(seen.runner_set) else "yet"
+    return "InProgress", f"not registered at GitHub {when}"
 
 
 def _listener_ready(seen: Snapshot) -> tuple[bool, tuple[str, str]]:

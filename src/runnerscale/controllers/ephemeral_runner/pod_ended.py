@@ -89,7 +89,7 @@ def _exited(seen: Snapshot, pod: PodView, exit_: Exit) -> Step:
         why = trouble(Reason.OUTDATED, about=seen.about, happened=OUTDATED_WORDS)
         return Step(ending=Ending(How.OUTDATED, why))
     if exit_.code == 0:
-        return _exited_well(seen, pod)
+        return _exited_well(seen, pod, exit_)
     if exit_.reason == "OOMKilled":
         happened = f"container {exit_.container} used more memory than it may"
         return _failed(seen, Omen(Reason.OUT_OF_MEMORY, happened))
@@ -98,6 +98,7 @@ def _exited(seen: Snapshot, pod: PodView, exit_: Exit) -> Step:
         return _failed(seen, omen) if seen.had_job else _disturbed(seen, omen)
     words = f" ({exit_.reason})" if exit_.reason not in ("", "Error") else ""
     happened = f"container {exit_.container} ended with exit code {exit_.code}{words}"
+    happened += exit_.last_words
     return _exited_badly(seen, happened)
 
 
@@ -119,7 +120,7 @@ def _exited_badly(seen: Snapshot, happened: str) -> Step:
     return _failed(seen, Omen(Reason.RUNNER_FAILED, happened))
 
 
-def _exited_well(seen: Snapshot, pod: PodView) -> Step:
+def _exited_well(seen: Snapshot, pod: PodView, exit_: Exit) -> Step:
     if seen.had_job or not seen.registered_id:
         return FINISHED
     known, ask = _still_known(seen)
@@ -131,6 +132,7 @@ def _exited_well(seen: Snapshot, pod: PodView) -> Step:
     if omen is not None:  # told to stop, and stopped in order
         return _disturbed(seen, omen)
     happened = "the runner ended with exit code 0, but GitHub still waits for its first job"
+    happened += exit_.last_words
     return _failed(seen, Omen(Reason.EXITED_WITHOUT_JOB, happened))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from runnerscale.core.clock import parse_time
+from runnerscale.core.plain_text import CUT_MARK
 from runnerscale.kube.builtin import (
     Container,
     ContainerStateTerminated,
@@ -22,6 +23,7 @@ from runnerscale.kube.builtin import (
 )
 
 RUNNER_CONTAINER = "runner"
+LAST_WORDS_CHARS_MAX = 300  # of 4096 bytes at most; it is the end that says why
 POD_OVER = frozenset({"Succeeded", "Failed"})
 # A node refused the pod before it started any container; "OutOf..." besides.
 REFUSED_BY_NODE = frozenset(
@@ -47,6 +49,14 @@ class Exit:
     reason: str = ""  # `OOMKilled`, `Error`, `Completed`, ...
     message: str = ""  # the termination message, or the last log lines if the template says so
     at_s: float | None = None
+
+    @property
+    def last_words(self) -> str:
+        """The end of that message, to be put after a sentence: the pod and its log go at once."""
+        words = " ".join(self.message.split())
+        if len(words) > LAST_WORDS_CHARS_MAX:
+            words = CUT_MARK + words[-LAST_WORDS_CHARS_MAX:]
+        return f", its last words: {words}" if words else ""
 
 
 @dataclass(frozen=True, slots=True)

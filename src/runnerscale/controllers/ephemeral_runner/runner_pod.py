@@ -1,8 +1,9 @@
 """The runner's pod, made from the template in the EphemeralRunner. Pure.
 
 The template's spec is taken as it is; only containers named `runner` get more environment
-variables, behind the user's own. Nothing is defaulted here: what the template leaves open is
-the API server's to fill in. Contract: resources-and-controllers 3.13.
+variables, behind the user's own. What the template leaves open is the API server's to fill in, but
+for `restartPolicy`: the API's own default starts a runner that has ended again, with a spent JIT
+config, and tells of each in a Warning. Contract: resources-and-controllers 3.13; design section 3.
 """
 
 from typing import Any
@@ -42,6 +43,8 @@ def runner_pod(runner: EphemeralRunner, *, build_version: str, template_hash: st
         )
     extra = _environment(runner, build_version)
     spec["containers"] = [_with_environment(item, extra) for item in containers]
+    if not spec.get("restartPolicy"):
+        spec["restartPolicy"] = "Never"
     template = read(runner.spec.metadata)
     fixed = {
         keys.EPHEMERAL_RUNNER: keys.EPHEMERAL_RUNNER_VALUE,

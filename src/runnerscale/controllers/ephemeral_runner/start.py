@@ -118,12 +118,14 @@ def is_hopeless(waiting: Waiting) -> bool:
 def failed_beside(seen: Snapshot, failed: Exit) -> Trouble:
     """A container that the runner needs has failed."""
     words = f": {failed.reason}" if failed.reason and failed.reason != "Error" else ""
-    happened = f"container {failed.container} ended with exit code {failed.code}{words}"
+    happened = (
+        f"container {failed.container} ended with exit code {failed.code}{words}{failed.last_words}"
+    )
     return trouble(Reason.INIT_CONTAINER_FAILED, about=seen.about, happened=happened)
 
 
 def _image(seen: Snapshot, waiting: Waiting, reason: Reason) -> Trouble:
     happened = f"image {waiting.image} of container {waiting.container}: {waiting.reason}"
-    if reason is Reason.IMAGE_INVALID and waiting.message:
+    if waiting.message not in ("", waiting.reason):
         happened += f": {waiting.message}"
     return trouble(reason, about=seen.about, happened=happened)

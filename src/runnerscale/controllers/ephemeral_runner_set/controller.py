@@ -173,6 +173,8 @@ class EphemeralRunnerSetReconciler:
                 for each in observe.with_our_doing(roster.evidence(), remembered.forgotten)
             ),
             counts=roster.counts,
+            waits=roster.waits(),
+            serving=roster.serving,
             held=held,
             held_again_s=held_again_s,
             disturbed_s=remembered.lately_disturbed(now_s=now_s),

@@ -15,6 +15,7 @@ Pure. How many runners the set then wants: `wanted.py`.
 from dataclasses import dataclass
 
 from runnerscale.api.reasons import Reason, Trouble, trouble
+from runnerscale.core.plain_text import counted
 
 IDLE_LONG_S = 1800.0
 PROBES = 1
@@ -53,7 +54,8 @@ def said(doubt: Doubt, *, about: str, waiting: int) -> tuple[Trouble, ...]:
     if not doubt.jobs:
         return ()
     happened = (
-        f"GitHub says that {waiting} jobs wait for a runner, but runners have been online and "
-        f"idle for {IDLE_LONG_S / 60:.0f} minutes: {doubt.jobs} of them are not believed in"
+        f"GitHub says that {counted(waiting, 'job waits', 'jobs wait')} for a runner, but runners "
+        f"have been online and idle for {IDLE_LONG_S / 60:.0f} minutes: "
+        f"{counted(doubt.jobs, 'of them is', 'of them are')} not believed in"
     )
     return (trouble(Reason.DEMAND_DOUBTED, about=about, happened=happened),)

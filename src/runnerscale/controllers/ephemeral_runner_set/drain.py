@@ -23,6 +23,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Snapshot,
 )
 from runnerscale.controllers.stages import Stage
+from runnerscale.core.plain_text import counted
 from runnerscale.kube.patching import drop_finalizers
 
 # Means that are missing or refused: an uninstall must end within minutes, and the runner's own
@@ -102,6 +103,6 @@ def _waits_for(seen: Snapshot) -> tuple[Trouble, ...]:
     going = seen.counts.deleting
     if not busy and not going:
         return ()
-    parts = [f"{busy} runners still have a job"] if busy else []
-    parts += [f"{going} runners are being deleted"] if going else []
+    parts = [counted(busy, "runner still has a job", "runners still have a job")] if busy else []
+    parts += [counted(going, "runner is", "runners are") + " being deleted"] if going else []
     return (trouble(Reason.DELETION_WAITS, about=seen.about, happened=" and ".join(parts)),)

@@ -139,14 +139,14 @@ def _backing_off(seen: Snapshot, costly: Sequence[Retired], *, keep: frozenset[s
     due_s = newest.since_s + AFTER_FAILURE.delay_s(len(costly) - 1) - seen.now_s
     waits = due_s > 0
     reason = _reason_of(newest)
-    told = trouble(
-        Reason.CREATION_PAUSED,
-        about=seen.about,
-        happened=(
+    what = (newest.message or str(reason)).rstrip(".")
+    happened = f"the last runner, {newest.name}, failed before it had a job: {what}"
+    if len(costly) > 1:
+        happened = (
             f"{len(costly)} of the last runners failed before they had a job, the last one "
-            f"{newest.name}: {(newest.message or str(reason)).rstrip('.')}"
-        ),
-    )
+            f"{newest.name}: {what}"
+        )
+    told = trouble(Reason.CREATION_PAUSED, about=seen.about, happened=happened)
     if _works_since(seen, float("-inf")):
         # Others work: only the places of the failed ones wait.
         return Verdict(

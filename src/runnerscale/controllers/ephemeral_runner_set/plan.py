@@ -18,6 +18,7 @@ from runnerscale.controllers.ephemeral_runner_set import (
     scale_up,
     status,
     template_check,
+    waiting,
 )
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict, judge
 from runnerscale.controllers.ephemeral_runner_set.snapshot import Action, PatchSet, Snapshot
@@ -45,7 +46,7 @@ def plan(seen: Snapshot) -> Plan[Action, Trouble]:
     mute = () if seen.unwritable is None else (seen.unwritable,)
     troubles = (*so_far.troubles, *seen.doubts, *mute, *seen.failures, *seen.last_words)
     if not actions:
-        last = status.stage(seen, verdict, troubles)
+        last = status.stage(seen, verdict, (*troubles, *waiting.shared(seen)))
         so_far = joined([so_far, last])
         actions = tuple(a for a in last.actions if a not in seen.failed_actions)
     return Plan(actions, so_far.again_s, failed=seen.failed or so_far.failed, troubles=troubles)

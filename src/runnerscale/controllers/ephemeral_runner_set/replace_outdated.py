@@ -9,6 +9,7 @@ Pure. Contract: resources-and-controllers W1, W33, W52; issue log 44.
 """
 
 from runnerscale.controllers.ephemeral_runner_set.failure_policy import Verdict
+from runnerscale.controllers.ephemeral_runner_set.observe import PROVEN_AFTER_S
 from runnerscale.controllers.ephemeral_runner_set.scale_down import (
     in_order,
     next_look_s,
@@ -54,10 +55,16 @@ def stage(seen: Snapshot, verdict: Verdict) -> Stage[Action]:
     at_once = max(1, wanted(seen) // SHARE)
     room = at_once - len(coming) - seen.made - going - missing(seen)
     asks = questions(seen, in_order(old), at_most=max(0, room))
-    waits = [r.created_s + COMES_UP_WITHIN_S - seen.now_s for r in coming]
+    waits = [_settles_in_s(r, seen.now_s) for r in coming]
     waits += [t for r in old if r.runner_id == 0 and (t := _unregistered_left_s(r, seen.now_s)) > 0]
     again = [t for t in (*waits, next_look_s(seen)) if t is not None]
     return Stage((*stuck, *asks), again_s=min(again, default=None))
+
+
+def _settles_in_s(runner: Runner, now_s: float) -> float:
+    """When a new one stops holding up the exchange: one that is ready by then has worked enough."""
+    age_s = now_s - runner.created_s
+    return (PROVEN_AFTER_S if age_s < PROVEN_AFTER_S else COMES_UP_WITHIN_S) - age_s
 
 
 def _unregistered_left_s(runner: Runner, now_s: float) -> float:

@@ -19,6 +19,7 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Retired,
     Runner,
     Unlisted,
+    Waits,
 )
 from runnerscale.kube.objects import is_deleting
 
@@ -45,6 +46,8 @@ class Roster:
     numbers: dict[str, int] = field(default_factory=dict)  # by column
     retired: dict[str, None] = field(default_factory=dict)  # names
     stale: dict[str, None] = field(default_factory=dict)  # live ones made from another spec
+    waiting: dict[str, dict[str, None]] = field(default_factory=dict)  # names by what they wait for
+    serving: int = 0
     proxied: int = 0
     rebuilt_s: float = 0.0
     # Contents of runners that ARC made are compared; that is dear, so once for each pair of specs.
@@ -83,6 +86,10 @@ class Roster:
             self.stale[name] = None
         if observe.is_retired(item):
             self.retired[name] = None
+        if column in LIVE and _serves(item):
+            self.serving += 1
+        elif column in LIVE and item.status.reason:
+            self.waiting.setdefault(item.status.reason, {})[name] = None
 
     def remove(self, name: str) -> None:
         """A runner that is gone."""
@@ -93,6 +100,13 @@ class Roster:
         self.proxied -= bool(entry.item.spec.proxy_secret_ref)
         self.stale.pop(name, None)
         self.retired.pop(name, None)
+        reason = entry.item.status.reason
+        if entry.column in LIVE and _serves(entry.item):
+            self.serving -= 1
+        elif reason in self.waiting:
+            self.waiting[reason].pop(name, None)
+            if not self.waiting[reason]:
+                del self.waiting[reason]
 
     def rebuild(
         self, items: Iterable[EphemeralRunner], wished: EphemeralRunnerSpec, *, now_s: float
@@ -102,7 +116,8 @@ class Roster:
         self.numbers.clear()
         self.retired.clear()
         self.stale.clear()
-        self.proxied = 0
+        self.waiting.clear()
+        self.proxied = self.serving = 0
         for item in items:
             self.put(item, wished)
         self.foreign = {
@@ -129,6 +144,13 @@ class Roster:
                     entry.view = view
                 found.append(view)
         return found
+
+    def waits(self) -> tuple[Waits, ...]:
+        """What runners say they wait for; each in the words of the one that said so first."""
+        return tuple(
+            Waits(reason, self.entries[next(iter(names))].item.status.message, len(names))
+            for reason, names in self.waiting.items()
+        )
 
     def strays(self, scale_set_id: int, *, said_busy: Container[str] = ()) -> int:
         """How many have a job of another scale set than the one that is served now.
@@ -210,3 +232,8 @@ def column_of(item: EphemeralRunner) -> str:
             return "running"
     assert is_live(item), "every terminal phase has its column"
     return "running" if has_job(item.status) else "pending"
+
+
+def _serves(item: EphemeralRunner) -> bool:
+    status = item.status
+    return has_job(status) or (status.ready and not status.reason)

@@ -100,6 +100,15 @@ class Unlisted:
     newest_s: float = float("-inf")
 
 
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Live runners without a job that say they wait for the same; `message`: the first one's."""
+
+    reason: str
+    message: str
+    runners: int
+
+
 class Check(Enum):
     """What is known of the template."""
 
@@ -151,6 +160,8 @@ class Snapshot:
     unlisted: Unlisted = Unlisted()  # ... as numbers
     retired: tuple[Retired, ...] = ()
     counts: Counts = Counts()
+    waits: tuple[Waits, ...] = ()  # one entry a reason
+    serving: int = 0  # live runners that have a job, or are online with nothing wrong
     held: int = 0  # runners that finished and are not to be replaced yet
     held_again_s: float | None = None  # when the first of them may be, whatever happens
     disturbed_s: tuple[float, ...] = ()  # when runners were lately lost by nobody's fault

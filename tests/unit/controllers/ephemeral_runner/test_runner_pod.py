@@ -177,3 +177,15 @@ def test_the_template_itself_is_not_changed() -> None:
     before = bytes(item.spec.spec)
     assert made(item) == made(item)
     assert bytes(item.spec.spec) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "made_of_it"),
+    [({}, "Never"), ({"restartPolicy": ""}, "Never"), ({"restartPolicy": "Always"}, "Always")],
+)
+def test_a_runner_is_never_started_twice_unless_the_template_asks_for_it(
+    given: dict[str, Any], made_of_it: str
+) -> None:
+    # Left open, Kubernetes says Always: each clean job ended in "Back-off restarting".
+    spec = {key: value for key, value in SPEC.items() if key != "restartPolicy"} | given
+    assert made(runner(spec))["spec"]["restartPolicy"] == made_of_it
