@@ -423,8 +423,100 @@ async def test_a_step_that_ruins_its_own_folder_does_not_ruin_the_runner(tmp_pat
         if: always()
         working-directory: nowhere
 """)
-        assert [step["conclusion"] for step in job.steps] == ["success", "failure", "failure"]
+        assert [step["conclusion"] for step in job.steps] == ["failure", "skipped", "failure"]
+        assert "GITHUB_ENV cannot be read: it is not a plain file any more" in log_of_any(job)
         assert "cannot be started" in log_of_any(job)
+
+
+TRAPS = {
+    'rm "$GITHUB_PATH"; ln -s /dev/zero "$GITHUB_PATH"': "GITHUB_PATH cannot be read: is a link",
+    'rm "$GITHUB_ENV"; mkfifo "$GITHUB_ENV"': "GITHUB_ENV cannot be read: it is not a plain file",
+    'head -c 3000000 /dev/zero >> "$GITHUB_ENV"': "GITHUB_ENV is larger than 1024 KiB",
+    'truncate -s 1T "$GITHUB_PATH"': "GITHUB_PATH is larger than 1024 KiB",
+    "printf 'A=x\\0y\\n' >> \"$GITHUB_ENV\"": "GITHUB_ENV has a NUL character in line 1",
+    "printf '/x\\0y\\n' >> \"$GITHUB_PATH\"": "GITHUB_PATH has a NUL character in line 1",
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+async def test_what_a_step_puts_in_place_of_its_files_fails_the_step_and_says_why(
+    tmp_path: Path, trap: str
+) -> None:
+    async with stage(tmp_path) as s:
+        pipes = 'for f in "$GITHUB_OUTPUT" "$GITHUB_STEP_SUMMARY"; do rm "$f"; mkfifo "$f"; done'
+        script = f"{pipes}; {trap}"
+        job, output = await s.run_job(f"""\
+      - run: {json.dumps(script)}
+      - run: echo not reached
+      - run: 'mkfifo "$(dirname "$GITHUB_ENV")/step-4.sh"; echo "A=later" >> "$GITHUB_ENV"'
+        if: always()
+      - run: 'echo "A is $A"'
+        if: always()
+""")
+        assert [step["conclusion"] for step in job.steps] == [
+            "failure",
+            "skipped",
+            "success",
+            "success",
+        ]
+        assert f"##[error]{TRAPS[trap]}" in log_of(job)
+        assert "A is later" in log_of(job)
+        assert "completed with result: Failed" in output
+
+
+async def test_a_variable_that_no_process_can_have_fails_the_step(tmp_path: Path) -> None:
+    # The parser refuses it; the runner does not rely on that.
+    async with stage(tmp_path) as s:
+        _, config = s.register()
+        job = await s.workflow("""\
+      - run: echo not started
+        env: {A: x}
+      - run: echo clean-up
+        if: always()
+""")
+        first, *rest = job.request.steps
+        spoilt = replace(first, env=(("A", "x\0y"),))
+        job.request = replace(job.request, steps=(spoilt, *rest))
+        assert await asyncio.wait_for((await s.start(config)).wait(), 20) == 0
+        assert [step["conclusion"] for step in job.steps] == ["failure", "success"]
+        assert "cannot be started: embedded null byte" in log_of(job)
+
+
+async def test_a_job_that_cannot_be_begun_fails_with_a_word(tmp_path: Path) -> None:
+    async with stage(tmp_path) as s:
+        _, config = s.register()
+        (tmp_path / "file").write_text("")
+        process = await s.start(config, TMPDIR=str(tmp_path / "file" / "below"))
+        job = await s.workflow("""\
+      - run: echo not reached
+""")
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert job.result is not None
+        assert job.result.value == "failed"
+        assert "there is no folder to work in" in log_of(job)
+
+
+async def test_output_that_comes_too_fast_is_left_out_and_its_end_is_kept(tmp_path: Path) -> None:
+    async with stage(tmp_path) as s:
+        job, _ = await s.run_job("""\
+      - run: yes | head -c 30000000; echo the end
+""")
+        assert "the end" in log_of(job)
+        assert job.log_bytes < 30_000_000
+
+
+async def test_its_folder_is_where_the_environment_says(tmp_path: Path) -> None:
+    async with stage(tmp_path) as s:
+        pod = tmp_path / "pod"
+        _, config = s.register()
+        process = await s.start(config, DEMO_RUNNER_FOLDER=str(pod))
+        job = await s.workflow("""\
+      - run: pwd; env | grep -c DEMO_RUNNER_FOLDER || echo unknown to the step
+""")
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert f"{pod}/runner-" in log_of(job)
+        assert "unknown to the step" in log_of(job)
+        assert list(pod.iterdir()) == []
 
 
 def log_of_any(job: Job) -> str:
@@ -515,8 +607,11 @@ async def test_it_starts_light() -> None:
     loaded = json.loads(output)
     ours = [name for name in loaded if name.startswith("runnerscale.")]
     assert ours == [
+        "runnerscale.core",
+        "runnerscale.core.tree_removal",
         "runnerscale.fake_github",
         "runnerscale.fake_github.demo_runner",
+        "runnerscale.fake_github.demo_runner_files",
         "runnerscale.fake_github.demo_runner_http",
         "runnerscale.fake_github.demo_runner_job",
     ]

@@ -6,7 +6,10 @@ broken `demo_faults.py`, how it is shown `cli/demo_view.py`. Here is only the or
 
 import asyncio
 import contextlib
+import errno
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,16 +46,19 @@ from runnerscale.app.supervisor import Supervisor
 from runnerscale.app.versions import COMPATIBLE_VERSION
 from runnerscale.core.clock import Clock, SystemClock
 from runnerscale.core.deadline import Deadline
-from runnerscale.core.plain_text import counted
+from runnerscale.core.plain_text import counted, one_line
 from runnerscale.core.randomness import Random, seeded, system_random
+from runnerscale.core.tree_removal import remove_tree
 from runnerscale.fake_github.workflow import parse_workflow
-from runnerscale.fake_github.workflow_yaml import WorkflowError
+from runnerscale.fake_github.workflow_yaml import TEXT_MAX, WorkflowError
 from runnerscale.kube.errors import KubeError, NotFound
 
 log = structlog.get_logger(__name__)
 
 JOBS_MAX = 5000
 JOB_SECONDS_MAX = 3600
+TEXT_BYTES_MAX = 4 * TEXT_MAX  # of a workflow file: no character has more than four
+NAME_CHARS_MAX = 1_000  # of its path, as it is shown
 LOOK_EVERY_S = 0.25
 WEIGH_EVERY = 4  # looks
 # How long without any job starting or ending until the demo calls itself stuck.
@@ -150,9 +156,9 @@ def read_workflow(options: DemoOptions) -> WorkflowFile | None:
     if options.workflow is None:
         example = resources.files("runnerscale.app").joinpath("example_workflow.yml")
         return WorkflowFile("the example workflow", example.read_text())
-    name = str(options.workflow)
+    name = one_line(str(options.workflow), NAME_CHARS_MAX)
     try:
-        content = options.workflow.read_text()
+        content = read_bounded(options.workflow).decode()
         parse_workflow(content, name)  # told now, not after all parts were started
         return WorkflowFile(name, content)
     except WorkflowError as error:
@@ -161,13 +167,23 @@ def read_workflow(options: DemoOptions) -> WorkflowFile | None:
         ) from error
     except OSError as error:
         raise Problem(
-            f"the workflow file {options.workflow} cannot be read: {error.strerror}",
+            f"the workflow file {name} cannot be read: {error.strerror}",
             "Check the path after --workflow",
         ) from error
     except UnicodeDecodeError as error:
-        raise Problem(
-            f"the workflow file {options.workflow} is not UTF-8 text", "Save it as UTF-8"
-        ) from error
+        raise Problem(f"the workflow file {name} is not UTF-8 text", "Save it as UTF-8") from error
+
+
+def read_bounded(path: Path) -> bytes:
+    """A file, or what comes through a pipe, as far as a workflow may be long and a little more.
+
+    Raises:
+        OSError: it cannot be read, or is something else: a device need not have an end.
+    """
+    with path.open("rb") as file:
+        if stat.S_IFMT(os.fstat(file.fileno()).st_mode) not in (stat.S_IFREG, stat.S_IFIFO):
+            raise OSError(errno.EINVAL, "it is neither a file nor a pipe")
+        return file.read(TEXT_BYTES_MAX + 1)
 
 
 @contextlib.contextmanager
@@ -177,7 +193,7 @@ def demo_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 class Demo:

@@ -19,6 +19,7 @@ from runnerscale.app.problem import Problem
 from runnerscale.app.process import run_process
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import system_random
+from runnerscale.fake_github.demo_runner_job import FOLDER_VARIABLE
 from runnerscale.kube.cluster import ClusterConfig, load_config, open_client
 from runnerscale.node.config import ImageRule, NodeConfig, NodeConfigError, read_config
 from runnerscale.node.server import NodeOptions, run_node
@@ -49,7 +50,10 @@ def node_config(
     demo = (
         ImageRule(pattern=CONTROLLER_IMAGE, entrypoint=(*own, "controller")),
         ImageRule(
-            pattern=RUNNER_IMAGE, entrypoint=runner, commands={"/home/runner/run.sh": runner}
+            pattern=RUNNER_IMAGE,
+            entrypoint=runner,
+            commands={"/home/runner/run.sh": runner},
+            env={FOLDER_VARIABLE: "."},  # the pod's own folder: it goes with it, however that ends
         ),
     )
     commands = {"/ghalistener": (*own, "listener"), "/manager": (*own, "controller")}

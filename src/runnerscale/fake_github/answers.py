@@ -20,6 +20,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 JSON_TYPE = "application/json; charset=utf-8"
 SERVICE_TYPE = "application/json; charset=utf-8; api-version=6.0-preview.1"
 ID_DIGITS_MAX = 18
+NUMBER_MAX = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,16 @@ class Call:
         """A number of the query.
 
         Raises:
-            Refused: 400.
+            Refused: 400; also for what is none that can be counted with.
         """
         text = self.query.get(name, "")
         try:
-            return float(text) if text else default
+            value = float(text) if text else default
         except ValueError:
             raise bad_argument(f"{name} must be a number") from None
+        if not abs(value) <= NUMBER_MAX:
+            raise bad_argument(f"{name} must be a number of at most 15 digits")
+        return value
 
     def json(self) -> object:
         """The body as JSON.

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import msgspec
 
+from runnerscale.fake_github import control_checks as checks
 from runnerscale.fake_github import control_views as views
 from runnerscale.fake_github import jobs, runs
-from runnerscale.fake_github.answers import Answer, Call, json_answer, nothing
+from runnerscale.fake_github.answers import ID_DIGITS_MAX, Answer, Call, json_answer, nothing
 from runnerscale.fake_github.faults import Action, Drop, FaultInvalid, Match, Rule, for_scale_set
 from runnerscale.fake_github.hub import Hub
 from runnerscale.fake_github.model import Job, JobRequest, Step
@@ -24,7 +25,6 @@ from runnerscale.fake_github.twists import AFTER, BEFORE, Spoilt
 from runnerscale.fake_github.workflow import parse_workflow
 from runnerscale.fake_github.workflow_yaml import WorkflowError
 
-JOBS_MAX = 10_000  # in one call
 EVENTS_HOLD_MAX_S = 60.0
 
 
@@ -145,6 +145,13 @@ async def show_faults(hub: Hub, _call: Call) -> Answer:
 async def add_fault(hub: Hub, call: Call) -> Answer:
     """Switch a trouble on."""
     asked = call.decode(AddFault)
+    checks.seconds(asked.seconds)
+    for name, value in (
+        ("name", asked.name),
+        ("scale_set", asked.scale_set),
+        ("value", asked.value),
+    ):
+        checks.text(name, value)
     try:
         rules = _preset_rules(hub, asked) if asked.preset else [_own_rule(hub, asked)]
         made = [hub.faults.add(rule) for rule in rules]
@@ -171,6 +178,7 @@ async def remove_fault(hub: Hub, call: Call) -> Answer:
 async def show_jobs(hub: Hub, call: Call) -> Answer:
     """Jobs, by state or of one run if asked."""
     state, run = call.query.get("state", ""), call.query.get("run", "")
+    checks.state(state)
     found = [
         views.job_view(hub.state, job)
         for job in hub.state.jobs.values()
@@ -182,15 +190,17 @@ async def show_jobs(hub: Hub, call: Call) -> Answer:
 async def add_jobs(hub: Hub, call: Call) -> Answer:
     """Queue synthetic jobs."""
     asked = call.decode(AddJobs)
-    if not asked.labels or not all(asked.labels):
+    if not asked.labels:
         raise rest(400, "labels must name at least one label, as 'runs-on' does")
-    if not 1 <= asked.count <= JOBS_MAX:
-        raise rest(400, f"count must be between 1 and {JOBS_MAX}")
-    if not 0 <= asked.seconds <= 86_400:
-        raise rest(400, "seconds must be between 0 and 86400")
+    checks.labels("labels", asked.labels)
+    checks.number("count", asked.count, 1, checks.JOBS_MAX)
+    checks.number("seconds", asked.seconds, 0, checks.SECONDS_MAX)
+    checks.number("timeout_seconds", asked.timeout_seconds, 1, checks.TIMEOUT_MAX_S)
+    checks.number("failing", asked.failing, 0, asked.count)
+    checks.text("name", asked.name)
+    checks.text("group", asked.group)
     repository = asked.repository or hub.options.repository
-    if repository.count("/") != 1:
-        raise rest(400, "repository must be owner/name")
+    checks.repository(repository)
     made = hub.run(_queue_synthetic, asked, repository)
     return json_answer({"jobs": [job.id for job in made]}, 201)
 
@@ -218,8 +228,12 @@ async def cancel_job(hub: Hub, call: Call) -> Answer:
 async def add_workflow(hub: Hub, call: Call) -> Answer:
     """Start a run of a workflow file."""
     asked = call.decode(AddWorkflow)
-    if asked.repository and asked.repository.count("/") != 1:
-        raise rest(400, "repository must be owner/name")
+    if asked.repository:
+        checks.repository(asked.repository)
+    checks.text("name", asked.name, chars_max=checks.PATH_CHARS_MAX)
+    checks.text("ref", asked.ref)
+    checks.text("event", asked.event)
+    checks.labels("runs_on", asked.runs_on)
     try:
         workflow = parse_workflow(asked.content, asked.name)
     except WorkflowError as problem:
@@ -367,13 +381,14 @@ def _touch_faults(state: State, _now_s: float) -> None:
 def _job(hub: Hub, call: Call) -> Job:
     job = hub.state.jobs.get(call.params["job"])
     if job is None:
-        raise rest(404, f"there is no job {call.params['job']}")
+        raise rest(404, f"there is no job {checks.shown(call.params['job'])}")
     return job
 
 
 def _run(hub: Hub, call: Call) -> Run:
     text = call.params["run"]
-    run = hub.state.runs.get(int(text)) if text.isascii() and text.isdigit() else None
+    known = text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX
+    run = hub.state.runs.get(int(text)) if known else None
     if run is None:
-        raise rest(404, f"there is no run {text}")
+        raise rest(404, f"there is no run {checks.shown(text)}")
     return run

@@ -1,9 +1,10 @@
 """The runner side: takes one JIT config, runs one job's steps with a shell, and ends.
 
 Stands in for GitHub's runner in pods of the demo and of tests. It is started hundreds of
-times on small machines, so it and its two neighbours (`demo_runner_job.py`,
-`demo_runner_http.py`) need nothing but the standard library. What it says to the server is
-described in docs/fake-github.md and decided, on the other side, in `runner_sessions.py`.
+times on small machines, so it and its neighbours (`demo_runner_job.py`, `demo_runner_files.py`,
+`demo_runner_http.py`, `core/tree_removal.py`) need nothing but the standard library. What it
+says to the server is described in docs/fake-github.md and decided, on the other side, in
+`runner_sessions.py`.
 
 Exit codes: 0 a job was run, or asked to stop; 1 the registration was refused or is gone;
 7 the runner's version is refused and ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1
@@ -11,7 +12,7 @@ Exit codes: 0 a job was run, or asked to stop; 1 the registration was refused or
 """
 
 # pathlib is slow to load, and this is loaded hundreds of times:
-# ruff: noqa: PTH102, PTH103, PTH106, PTH108, PTH112, PTH114, PTH117, PTH118
+# ruff: noqa: PTH100, PTH102, PTH103, PTH117, PTH118
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ import signal
 import sys
 import time
 
+from runnerscale.core.tree_removal import remove_tree
 from runnerscale.fake_github.demo_runner_http import VERSION, Refused, Server, Unavailable
-from runnerscale.fake_github.demo_runner_job import LOG_CHUNK, Job, Shell
+from runnerscale.fake_github.demo_runner_job import FOLDER_VARIABLE, LOG_CHUNK, Job, Shell, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,27 +126,41 @@ class Runner:
     def run_job(self, told: dict[str, object]) -> int:
         """The job from its first step to the report of its result."""
         say(f"{stamp()}: job {told['name']} begins")
-        folder = fresh_folder(self.folder)
+        folder = ""
+        job = None
         try:
-            job = Job(self, told, folder)
-            result = job.run()
-            self.shell.clean_up()
-            while len(job.log) > LOG_CHUNK:
-                held = len(job.log)
-                job.report(now=True)
-                if len(job.log) >= held:
-                    job.log = job.log[-LOG_CHUNK:]
-            body = {"result": result, "steps": job.reports, "offset": job.offset}
-            body["text"] = job.take_log(True)
-            persist(lambda: self.call(f"jobs/{job.id}/finish", body), FINISH_FOR_S)
+            try:
+                folder = fresh_folder(self.folder)
+                job = Job(self, told, folder)
+                result = job.run()
+                self.shell.clean_up()
+                self.send_log(job)
+            except Refused:
+                raise
+            except Exception as problem:  # noqa: BLE001 - a job that has begun ends with a word
+                said = f"##[error]The runner cannot run this job: {in_words(problem)}\n"
+                result = "failed"
+                body = failed_early(said) if job is None else ending(job, result, said)
+            else:
+                body = ending(job, result)
+            persist(lambda: self.call(f"jobs/{told['jobId']}/finish", body), FINISH_FOR_S)
         except Refused as problem:  # it was ended without us
             say(f"{stamp()}: {problem}")
             return 0
         finally:
             self.shell.clean_up()
-            remove_folder(folder)
+            if folder:
+                remove_folder(folder)
         say(f"{stamp()}: Job {told['name']} completed with result: {result.capitalize()}")
         return 0
+
+    def send_log(self, job: Job) -> None:
+        """All but what goes with the end."""
+        while len(job.log) > LOG_CHUNK:
+            held = len(job.log)
+            job.report(now=True)
+            if len(job.log) >= held:
+                job.log = job.log[-LOG_CHUNK:]
 
     def say_goodbye(self) -> None:
         """The registration stays; it is shown offline at once."""
@@ -154,6 +170,24 @@ class Runner:
                 self.server.call("DELETE", f"/runner/sessions/{self.session}", None, 2.0)
             except (Refused, Unavailable):
                 pass
+
+
+def ending(job: Job, result: str, said: str = "") -> dict[str, object]:
+    """The report of a job's end, with the last of its log."""
+    job.write(said)
+    job.log = job.log[-LOG_CHUNK:]
+    return {
+        "result": result,
+        "steps": job.reports,
+        "offset": job.offset,
+        "text": job.take_log(True),
+    }
+
+
+def failed_early(said: str) -> dict[str, object]:
+    """The same for a job of which nothing could be begun."""
+    text = binascii.b2a_base64(said.encode(errors="replace"), newline=False).decode()
+    return {"result": "failed", "steps": [], "offset": 0, "text": text}
 
 
 def persist(call: Callable[[], dict[str, object]], for_s: float) -> dict[str, object]:
@@ -179,8 +213,14 @@ def pause(attempt: int) -> int:
 
 
 def fresh_folder(wanted: str) -> str:
-    """A new folder nobody else can read: in `wanted` if that is absolute, else in TMPDIR."""
+    """A new folder nobody else can read: in `wanted` if that is absolute, else where the
+    environment says that this runner's folders belong, else in TMPDIR.
+
+    Raises OSError: there is none.
+    """
     parents = [wanted] if os.path.isabs(wanted) else []
+    if os.environ.get(FOLDER_VARIABLE):
+        parents.append(os.path.abspath(os.environ[FOLDER_VARIABLE]))
     for parent in [*parents, os.environ.get("TMPDIR") or "/tmp"]:  # noqa: S108 - mode 0700 below
         path = os.path.join(parent, f"runner-{os.urandom(8).hex()}")
         try:
@@ -189,25 +229,13 @@ def fresh_folder(wanted: str) -> str:
         except OSError:
             continue
         return path
-    raise Refused(0, "no-folder", "there is no folder to work in; set TMPDIR to a writable one")
+    raise OSError("there is no folder to work in; set TMPDIR to a writable one")
 
 
 def remove_folder(path: str) -> None:
-    """With all that is in it, whatever modes a step has set."""
-    for folder, folders, files in os.walk(path, topdown=False):
-        for name in files + folders:
-            full = os.path.join(folder, name)
-            try:
-                if os.path.isdir(full) and not os.path.islink(full):
-                    os.rmdir(full)
-                else:
-                    os.unlink(full)
-            except OSError:
-                pass
-    try:
-        os.rmdir(path)
-    except OSError:
-        pass
+    """With all that is in it, whatever its steps have done to it."""
+    if not remove_tree(path):
+        say(f"{stamp()}: something is left in {path}")
 
 
 def stamp() -> str:

@@ -1,12 +1,13 @@
 """One job on the demo runner: its steps in order, their output, and how they are stopped.
 
-Standard library only; imports nothing of runnerscale. A step is a shell in a process group
-of its own; whether it runs at all was decided beforehand, for each way the job may stand, by
-`runs.py` on the other side. Talking to the server is left to `demo_runner.py`.
+Standard library only, as its neighbours. A step is a shell in a process group of its own;
+whether it runs at all was decided beforehand, for each way the job may stand, by `runs.py` on
+the other side. What a step leaves in its files is read by `demo_runner_files.py`; talking to the
+server is left to `demo_runner.py`.
 """
 
 # pathlib is slow to load, and this is loaded hundreds of times:
-# ruff: noqa: PTH102, PTH118, PTH123
+# ruff: noqa: PTH102, PTH118
 
 from __future__ import annotations
 
@@ -17,11 +18,14 @@ import signal
 import subprocess
 import time
 
-from runnerscale.fake_github.demo_runner_http import Unavailable
+from runnerscale.fake_github import demo_runner_files as files
+from runnerscale.fake_github.demo_runner_http import Refused, Unavailable
 
 LOG_EVERY_S = 1.0
 LOG_CHUNK = 128 * 1024  # of one report
-LOG_HELD_MAX = 4 << 20  # output that cannot be reported is dropped beyond this
+LOG_HELD_MAX = 4 << 20  # output that cannot be reported, or not as fast, is dropped beyond this
+LOG_KEPT = 1 << 20  # of it
+FOLDER_VARIABLE = "DEMO_RUNNER_FOLDER"  # where work folders are made; not for the steps
 KILL_AFTER_S = 2.0  # from SIGTERM to SIGKILL
 DRAIN_S = 0.2  # for output that arrives after the shell has ended
 CANCEL_S = 60.0  # for the `if: always()` steps of a job whose time is over
@@ -116,10 +120,7 @@ class Job:
         self.steps: list[dict[str, object]] = list(told["steps"])  # type: ignore[call-overload]
         self.folder = folder
         self.work = os.path.join(folder, "work")
-        self.files = {
-            name: os.path.join(folder, name.lower())
-            for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")
-        }
+        self.files = {name: os.path.join(folder, name.lower()) for name in files.NAMES}
         self.env = self._first_env(dict(told["env"]))  # type: ignore[call-overload]
         self.ends_s = time.monotonic() + float(str(told["timeoutSeconds"]))
         self.shell = runner.shell
@@ -132,7 +133,8 @@ class Job:
         self.step = ""
 
     def _first_env(self, of_job: dict[str, str]) -> dict[str, str]:
-        own = {k: v for k, v in os.environ.items() if not k.startswith("ACTIONS_RUNNER_INPUT_")}
+        ours = ("ACTIONS_RUNNER_INPUT_", FOLDER_VARIABLE)
+        own = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         temporary = os.path.join(self.folder, "temp")
         os.mkdir(self.work)
         os.mkdir(temporary)
@@ -155,7 +157,7 @@ class Job:
                 self._ended(number, "skipped", 0.0)
                 continue
             began_s = time.monotonic()
-            conclusion = self._run_step(number, step)
+            conclusion = self._run_step_to_an_end(number, step)
             self._ended(number, conclusion, time.monotonic() - began_s)
             if conclusion != "success" and self.status == "success":
                 self.status = conclusion
@@ -163,6 +165,16 @@ class Job:
         if self.cancelled:
             return "canceled"
         return "succeeded" if self.status == "success" else "failed"
+
+    def _run_step_to_an_end(self, number: int, step: dict[str, object]) -> str:
+        try:
+            return self._run_step(number, step)
+        except Refused:  # the job is not ours any more
+            raise
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the job ends with a word
+            self.shell.clean_up()
+            self.write(f"##[error]The runner failed at this step: {in_words(problem)}\n")
+            return "failure"
 
     def _ended(self, number: int, conclusion: str, seconds: float) -> None:
         self.reports.append(
@@ -188,18 +200,21 @@ class Job:
         folder = os.path.join(self.work, str(step["workingDirectory"]))
         env = {**self.env, **step["env"]}  # type: ignore[dict-item]
         try:  # an earlier step may have done anything to these files
-            with open(script, "w", encoding="utf-8") as file:
-                file.write(str(step["run"]))
+            files.write_fresh(script, str(step["run"]))
             for path in self.files.values():
-                open(path, "a").close()
+                files.write_fresh(path)
             self.shell.start([part.replace("{0}", script) for part in command], folder, env)
-        except OSError as problem:
+        except (OSError, ValueError) as problem:  # the second: a name or value no process can have
             self.write(f"##[error]The step cannot be started: {problem}\n")
             return "failure"
         limit_s = float(str(step["timeoutSeconds"]))
         ends_s = min(self.ends_s, time.monotonic() + limit_s) if limit_s else self.ends_s
         conclusion = self._watch(ends_s)
-        self._take_over_env()
+        try:
+            self._take_over_env()
+        except files.BadFile as problem:
+            self.write(f"##[error]{problem}. Nothing of it holds for the steps after it.\n")
+            return "failure" if conclusion == "success" else conclusion
         return conclusion
 
     def _watch(self, ends_s: float) -> str:
@@ -210,7 +225,7 @@ class Job:
         while True:
             now_s = time.monotonic()
             output, ended = self.shell.wait(max(0.01, min(ends_s - now_s, LOG_EVERY_S)))
-            self.log += output
+            self._take_output(output)
             code = self.shell.exit_code()
             if code is not None:
                 exited_s = exited_s or now_s
@@ -243,6 +258,13 @@ class Job:
         if code != 0:
             self.write(f"##[error]Process completed with exit code {code}.\n")
         return "success" if code == 0 else "failure"
+
+    def _take_output(self, output: bytes) -> None:
+        self.log += output
+        if len(self.log) > LOG_HELD_MAX:
+            dropped = len(self.log) - LOG_KEPT
+            self.log = self.log[dropped:]
+            self.log = f"##[warning]{dropped} bytes of output are left out\n".encode() + self.log
 
     def write(self, text: str) -> None:
         """Add to the log."""
@@ -278,41 +300,17 @@ class Job:
             self.cancelled = True
 
     def _take_over_env(self) -> None:
-        """What the step wrote to GITHUB_ENV and GITHUB_PATH holds for the steps after it."""
-        for line in read_pairs(self.files["GITHUB_ENV"]):
-            self.env[line[0]] = line[1]
-        added = read_lines(self.files["GITHUB_PATH"])
+        """What the step wrote to GITHUB_ENV and GITHUB_PATH holds for the steps after it.
+
+        Raises BadFile: one of them cannot be used; then nothing does.
+        """
+        pairs = files.read_env(self.files[files.ENV])
+        added = files.read_path(self.files[files.PATH])
+        self.env.update(pairs)
         if added:
             self.env["PATH"] = ":".join([*reversed(added), self.env.get("PATH", "")])
-        for name in ("GITHUB_ENV", "GITHUB_PATH"):
-            try:
-                os.truncate(self.files[name], 0)
-            except OSError:
-                pass
 
 
-def read_lines(path: str) -> list[str]:
-    """The non-empty lines of a file a step may have done anything to."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return [line.rstrip("\n") for line in file if line.strip()]
-    except OSError:
-        return []
-
-
-def read_pairs(path: str) -> list[tuple[str, str]]:
-    """`name=value` lines and `name<<END` blocks."""
-    pairs: list[tuple[str, str]] = []
-    lines = iter(read_lines(path))
-    for line in lines:
-        name, mark, end = line.partition("<<")
-        if mark and "=" not in name:
-            value: list[str] = []
-            for inner in lines:
-                if inner == end:
-                    break
-                value.append(inner)
-            pairs.append((name, "\n".join(value)))
-        elif "=" in line:
-            pairs.append((line.partition("=")[0], line.partition("=")[2]))
-    return pairs
+def in_words(problem: Exception) -> str:
+    """For the job's log."""
+    return f"{type(problem).__name__}: {problem}"[:500]

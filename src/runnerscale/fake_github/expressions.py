@@ -2,7 +2,9 @@
 
 Literals, contexts, `! && || == != < <= > >=`, parentheses, and a handful of functions. Pure:
 an expression is compiled once, when the file is read, so that a mistake is reported with its
-line, and evaluated when its job or step is prepared.
+line, and evaluated when its job or step is prepared. A few hundred characters of `format()`
+can ask for more text than there is memory: each value is measured before it is made, and an
+`Allowance` bounds what all of a job's, and all of a run's, may come to together.
 """
 
 import re
@@ -12,6 +14,11 @@ from typing import TypeAlias
 
 LENGTH_MAX = 4_000
 DEPTH_MAX = 40
+VALUE_MAX = 128 * 1024  # characters of a text made here; an environment variable holds no more
+JOB_MAX = 1 << 20  # characters, of all the texts made for one job
+RUN_MAX = 16 << 20  # and for all jobs of one run
+EXPRESSION_COST = 256  # characters that an expression counts for, however little it makes
+EXACT_MAX = 2**53  # whole numbers up to here are exact; GitHub's numbers are doubles
 
 CONTEXTS = ("github", "matrix", "env", "needs", "strategy")
 STATUS_FUNCTIONS = ("success", "failure", "always", "cancelled")
@@ -29,6 +36,34 @@ Contexts: TypeAlias = Mapping[str, Value]
 
 class ExpressionError(ValueError):
     """An expression that cannot be read or evaluated; the text is one sentence."""
+
+
+class Allowance:
+    """How much text may still be made or looked through; what a job uses, its run has used."""
+
+    __slots__ = ("_left", "_of", "_what")
+
+    def __init__(self, left: int = RUN_MAX, what: str = "run", *, of: "Allowance | None" = None):
+        """`what`: whose it is; `of`: the greater one that it is a part of."""
+        self._left = left
+        self._what = what
+        self._of = of
+
+    def for_job(self) -> "Allowance":
+        """The part of it that one job may use."""
+        return Allowance(JOB_MAX, "job", of=self)
+
+    def use(self, characters: int) -> None:
+        """Before they are made.
+
+        Raises:
+            ExpressionError: that is too much.
+        """
+        self._left -= characters
+        if self._left < 0:
+            raise ExpressionError(f"is one too many: this {self._what} makes too much text")
+        if self._of is not None:
+            self._of.use(characters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +97,8 @@ def compile_expression(source: str, *, status_allowed: bool) -> Expression:
     """Read an expression, with or without `${{ }}` around it.
 
     Raises:
-        ExpressionError: cannot be read, or names what is not supported here.
+        ExpressionError: cannot be read, names what is not supported here, or is known to fail
+            because it asks for nothing that will only be known later.
     """
     text = source.strip()
     if text.startswith("${{") and text.endswith("}}"):
@@ -73,18 +109,21 @@ def compile_expression(source: str, *, status_allowed: bool) -> Expression:
         raise ExpressionError(f"is longer than {LENGTH_MAX} characters")
     reader = _Reader(_tokens(text), status_allowed=status_allowed)
     tree = reader.read_all()
+    if not reader.uses_contexts:
+        _evaluate(tree, Scope({}, Status(), Allowance(JOB_MAX, "expression")))
     return Expression(source, tree, reader.uses_status)
 
 
-def check_template(text: str) -> None:
-    """Whether every `${{ }}` in a text can be read.
+def check_template(text: str) -> int:
+    """Whether every `${{ }}` in a text can be read; how many there are.
 
     Raises:
         ExpressionError: one cannot.
     """
-    for _, source in _pieces(text):
-        if source is not None:
-            compile_expression(source, status_allowed=False)
+    sources = [source for _, source in _pieces(text) if source is not None]
+    for source in sources:
+        compile_expression(source, status_allowed=False)
+    return len(sources)
 
 
 def has_expression(text: str) -> bool:
@@ -92,21 +131,34 @@ def has_expression(text: str) -> bool:
     return "${{" in text
 
 
-def substitute(text: str, contexts: Contexts) -> str:
+def substitute(text: str, contexts: Contexts, allowance: Allowance | None = None) -> str:
     """The text with every `${{ }}` replaced by its value.
 
     Raises:
-        ExpressionError: one cannot be read or evaluated.
+        ExpressionError: one cannot be read or evaluated, or asks for too much text.
     """
     if "${{" not in text:
         return text
+    allowance = allowance or Allowance()
+    allowance.use(len(text))
     parts: list[str] = []
+    made = 0
     for before, source in _pieces(text):
         parts.append(before)
         if source is not None:
+            allowance.use(EXPRESSION_COST)
             expression = compile_expression(source, status_allowed=False)
-            parts.append(as_text(evaluate(expression, contexts, Status())))
+            value = as_text(evaluate(expression, contexts, Status(), allowance))
+            made += len(value)
+            _check_length(made)
+            allowance.use(len(value))
+            parts.append(value)
     return "".join(parts)
+
+
+def _check_length(characters: int) -> None:
+    if characters > VALUE_MAX:
+        raise ExpressionError(f"makes a text of more than {VALUE_MAX} characters")
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str | None]]:
@@ -121,22 +173,31 @@ def _pieces(text: str) -> Iterator[tuple[str, str | None]]:
     yield text[place:], None
 
 
-def holds(expression: Expression | None, contexts: Contexts, status: Status) -> bool:
+def holds(
+    expression: Expression | None,
+    contexts: Contexts,
+    status: Status,
+    allowance: Allowance | None = None,
+) -> bool:
     """Whether an `if:` says yes; without a status function it also asks for success."""
     if expression is None:
         return status.success
     if not expression.uses_status and not status.success:
         return False
-    return truthy(evaluate(expression, contexts, status))
+    allowance = allowance or Allowance()
+    allowance.use(EXPRESSION_COST)
+    return truthy(evaluate(expression, contexts, status, allowance))
 
 
-def evaluate(expression: Expression, contexts: Contexts, status: Status) -> Value:
+def evaluate(
+    expression: Expression, contexts: Contexts, status: Status, allowance: Allowance | None = None
+) -> Value:
     """The value of an expression.
 
     Raises:
-        ExpressionError: a function was given what it cannot use.
+        ExpressionError: a function was given what it cannot use, or asks for too much text.
     """
-    return _evaluate(expression.tree, contexts, status)
+    return _evaluate(expression.tree, Scope(contexts, status, allowance or Allowance()))
 
 
 def truthy(value: Value) -> bool:
@@ -184,6 +245,7 @@ class _Reader:
         self._depth = 0
         self._status_allowed = status_allowed
         self.uses_status = False
+        self.uses_contexts = False
 
     def read_all(self) -> Tree:
         tree = self._or()
@@ -242,7 +304,9 @@ class _Reader:
         if kind == "text":
             return Tree("literal", value=text[1:-1].replace("''", "'"))
         if kind == "number":
-            return Tree("literal", value=float(text) if "." in text else int(text))
+            number = float(text)
+            exact = "." not in text and abs(number) < EXACT_MAX
+            return Tree("literal", value=int(text) if exact else number)
         if kind == "word":
             return self._word(text)
         raise ExpressionError(f"cannot be read at {text!r}")
@@ -259,6 +323,7 @@ class _Reader:
                 f"uses {text!r}, which is not known here; known are the contexts "
                 f"{', '.join(CONTEXTS)}"
             )
+        self.uses_contexts = True
         return Tree("context", value=tuple(text.split(".")))
 
     def _call(self, name: str) -> Tree:
@@ -288,23 +353,42 @@ class _Reader:
             raise ExpressionError(f"lacks a {sign!r}")
 
 
-def _evaluate(tree: Tree, contexts: Contexts, status: Status) -> Value:
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What an expression is evaluated with."""
+
+    contexts: Contexts
+    status: Status
+    allowance: Allowance
+
+
+BINARY = frozenset({"&&", "||", "==", "!=", "<", "<=", ">", ">="})
+
+
+def _evaluate(tree: Tree, scope: Scope) -> Value:
+    chain: list[Tree] = []  # `a || b || c` leans to the left, as deep as it is long
+    while tree.op in BINARY:
+        chain.append(tree)
+        tree = tree.parts[0]
+    value = _evaluate_one(tree, scope)
+    for each in reversed(chain):
+        if each.op in ("&&", "||"):
+            if truthy(value) is not (each.op == "||"):
+                value = _evaluate(each.parts[1], scope)
+        else:
+            value = _compare(each.op, value, _evaluate(each.parts[1], scope), scope.allowance)
+    return value
+
+
+def _evaluate_one(tree: Tree, scope: Scope) -> Value:
     match tree.op:
-        case "literal":
-            return tree.value
         case "context":
-            return _look_up(tree.value, contexts)
+            return _look_up(tree.value, scope.contexts)
         case "!":
-            return not truthy(_evaluate(tree.parts[0], contexts, status))
-        case "&&" | "||":
-            left = _evaluate(tree.parts[0], contexts, status)
-            if truthy(left) is (tree.op == "||"):
-                return left
-            return _evaluate(tree.parts[1], contexts, status)
+            return not truthy(_evaluate(tree.parts[0], scope))
         case "call":
-            return _call_function(tree, contexts, status)
-    left, right = (_evaluate(part, contexts, status) for part in tree.parts)
-    return _compare(tree.op, left, right)
+            return _call_function(tree, scope)
+    return tree.value
 
 
 def _look_up(path: Value, contexts: Contexts) -> Value:
@@ -314,45 +398,55 @@ def _look_up(path: Value, contexts: Contexts) -> Value:
     return value
 
 
-def _call_function(tree: Tree, contexts: Contexts, status: Status) -> Value:
+def _call_function(tree: Tree, scope: Scope) -> Value:
     match tree.value:
         case "always":
             return True
         case "success":
-            return status.success
+            return scope.status.success
         case "failure":
-            return status.failure
+            return scope.status.failure
         case "cancelled":
-            return status.cancelled
-    values = [_evaluate(part, contexts, status) for part in tree.parts]
+            return scope.status.cancelled
+    values = [_evaluate(part, scope) for part in tree.parts]
     if tree.value == "format":
-        return _format(as_text(values[0]), [as_text(value) for value in values[1:]])
+        texts = [as_text(value) for value in values]
+        return _format(texts[0], texts[1:], scope.allowance)
     if tree.value == "contains" and isinstance(values[0], list):
-        return any(_compare("==", each, values[1]) for each in values[0])
-    whole, part = (as_text(value).casefold() for value in values)
+        return any(_compare("==", each, values[1], scope.allowance) for each in values[0])
+    whole, part = as_text(values[0]), as_text(values[1])
+    scope.allowance.use(len(whole) + len(part))
     tests: dict[Value, Callable[[str, str], bool]] = {
         "contains": lambda a, b: b in a,
         "startsWith": str.startswith,
         "endsWith": str.endswith,
     }
-    return tests[tree.value](whole, part)
+    return tests[tree.value](whole.casefold(), part.casefold())
 
 
-def _format(template: str, values: Sequence[str]) -> str:
+def _format(template: str, values: Sequence[str], allowance: Allowance) -> str:
+    made = len(template)
+    allowance.use(made)
+
     def replace(found: re.Match[str]) -> str:
+        nonlocal made
         text = found.group(0)
         if text in ("{{", "}}"):
             return text[0]
         place = int(text[1:-1])
         if place >= len(values):
             raise ExpressionError(f"calls format() without a value for {text}")
+        made += len(values[place]) - len(text)  # what is put in is put together at the end only
+        _check_length(made)
+        allowance.use(len(values[place]))
         return values[place]
 
     return re.sub(r"\{\{|\}\}|\{\d{1,3}\}", replace, template)
 
 
-def _compare(op: str, left: Value, right: Value) -> bool:
+def _compare(op: str, left: Value, right: Value, allowance: Allowance) -> bool:
     if isinstance(left, str) and isinstance(right, str):
+        allowance.use(len(left) + len(right))
         a: str | float = left.casefold()
         b: str | float = right.casefold()
     elif isinstance(left, Mapping | list) or isinstance(right, Mapping | list):
@@ -373,9 +467,7 @@ def _compare(op: str, left: Value, right: Value) -> bool:
 def _number(value: Value) -> float:
     if value is None or value == "":
         return 0.0
-    if isinstance(value, bool | int | float):
-        return float(value)
     try:
-        return float(str(value))
-    except ValueError:
+        return float(value if isinstance(value, bool | int | float) else str(value))
+    except (ValueError, OverflowError):
         return float("nan")

@@ -15,6 +15,11 @@ from runnerscale.core.randomness import Random
 
 RULES_MAX = 500
 PATTERN_MAX = 300
+BODY_CHARS_MAX = 256 * 1024
+COUNT_MAX = 1_000_000_000
+FRAMING = frozenset({"content-length", "transfer-encoding"})
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e\t]{0,8000}")
 
 
 class FaultInvalid(ValueError):
@@ -187,9 +192,18 @@ def _check(rule: Rule) -> None:
         raise FaultInvalid(f"status {action.status} is not between 200 and 599")
     if not 0 <= action.delay_s <= 3_600:
         raise FaultInvalid("delay_s must be between 0 and 3600")
+    if len(action.body) > BODY_CHARS_MAX:
+        raise FaultInvalid(f"body must have at most {BODY_CHARS_MAX} characters")
     if not 0 <= rule.rate <= 1:
         raise FaultInvalid("rate must be between 0 and 1")
-    if rule.times is not None and rule.times < 1:
-        raise FaultInvalid("times must be at least 1")
-    if any("\r" in text or "\n" in text for pair in action.headers for text in pair):
-        raise FaultInvalid("a header must not hold a line break")
+    if rule.times is not None and not 1 <= rule.times <= COUNT_MAX:
+        raise FaultInvalid(f"times must be between 1 and {COUNT_MAX}")
+    if not 0 <= rule.after <= COUNT_MAX:
+        raise FaultInvalid(f"after must be between 0 and {COUNT_MAX}")
+    if not all(_HEADER_NAME.fullmatch(name) for name, _ in action.headers):
+        raise FaultInvalid("the name of a header must be 1 to 100 letters, digits and dashes")
+    values = [action.content_type, *(value for _, value in action.headers)]
+    if not all(_HEADER_VALUE.fullmatch(value) for value in values):
+        raise FaultInvalid("a header must not hold a line break or any other control character")
+    if {name.lower() for name, _ in action.headers} & FRAMING:
+        raise FaultInvalid("the headers content-length and transfer-encoding are the server's own")

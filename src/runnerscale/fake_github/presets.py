@@ -47,6 +47,17 @@ class Ask:
         """When it is over."""
         return self.now_s + self.seconds
 
+    def number(self, default: float) -> float:
+        """The value, where it is a number.
+
+        Raises:
+            FaultInvalid: it is none.
+        """
+        try:
+            return float(self.value) if self.value else default
+        except ValueError:
+            raise FaultInvalid("value must be a number of seconds") from None
+
     def count(self, default: int) -> int:
         """How often, or the preset's own number."""
         return self.times if self.times is not None else default
@@ -116,7 +127,7 @@ PRESETS: dict[str, Preset] = {
         rules=lambda ask: [
             Rule(
                 Match(operations=CLIENT_OPERATIONS),
-                Action(delay_s=float(ask.value or 2)),
+                Action(delay_s=ask.number(2.0)),
                 until_s=ask.until_s,
             )
         ],

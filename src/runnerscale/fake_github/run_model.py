@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from runnerscale.fake_github.expressions import Allowance
 from runnerscale.fake_github.matrix import Combination
 from runnerscale.fake_github.workflow import JobTemplate, Workflow
 
@@ -44,3 +45,4 @@ class Run:
     cancelled: bool = False
     finished_s: float = 0.0
     conclusion: str = ""  # success, failure, cancelled
+    allowance: Allowance = field(default_factory=Allowance)  # of text, for all its jobs

@@ -6,6 +6,7 @@ Here expressions become plain values; a runner gets nothing to evaluate.
 
 from runnerscale.fake_github import jobs
 from runnerscale.fake_github.expressions import (
+    Allowance,
     Contexts,
     Expression,
     ExpressionError,
@@ -22,6 +23,7 @@ from runnerscale.fake_github.workflow import Env, JobTemplate, StepTemplate, Wor
 
 FIRST_RUN_ID = 9_000_000_001
 RUNS_MAX = 1_000  # finished runs beyond it are forgotten, oldest first
+NAME_CHARS_MAX = 1_000  # of a job: it is in every message, event and list
 IN_NEEDS = {"succeeded": "success", "failed": "failure", "canceled": "cancelled"}
 
 
@@ -111,7 +113,8 @@ def _decide(state: State, now_s: float, run: Run, node: RunNode) -> None:
     node.decided = True
     template = node.template
     try:
-        wanted = holds(template.condition, _contexts(run, template), _status(run, template))
+        contexts, status = _contexts(run, template), _status(run, template)
+        wanted = holds(template.condition, contexts, status, run.allowance)
         note = "its condition or a job it needs said no"
     except ExpressionError as problem:
         wanted, note = False, f"the expression in 'if' {problem}"
@@ -161,19 +164,22 @@ def job_request(run: Run, template: JobTemplate, instance: Instance) -> JobReque
     """The job as it is queued, every expression resolved.
 
     Raises:
-        ExpressionError: one cannot be evaluated.
+        ExpressionError: one cannot be evaluated, or all of them ask for too much text.
     """
     owner, _, repository = run.repository.partition("/")
+    allowance = run.allowance.for_job()
     contexts = _contexts(run, template, instance)
-    env = _env(run.workflow.env, contexts)
-    env |= _env(template.env, {**contexts, "env": env})
+    env = _env(run.workflow.env, contexts, allowance)
+    env |= _env(template.env, {**contexts, "env": env}, allowance)
     contexts = {**contexts, "env": env}
-    labels = run.labels or tuple(substitute(label, contexts) for label in template.labels)
+    labels = run.labels or tuple(
+        substitute(label, contexts, allowance) for label in template.labels
+    )
     return JobRequest(
         display_name=instance.name,
         labels=labels,
-        group="" if run.labels else substitute(template.group, contexts),
-        steps=tuple(_step(each, contexts) for each in template.steps),
+        group="" if run.labels else substitute(template.group, contexts, allowance),
+        steps=tuple(_step(each, contexts, allowance) for each in template.steps),
         env=tuple({**github_env(run, template), **env}.items()),
         timeout_s=template.timeout_s,
         owner=owner,
@@ -251,33 +257,35 @@ def _ancestors(run: Run, template: JobTemplate) -> set[str]:
     return found
 
 
-def _env(entries: Env, contexts: Contexts) -> dict[str, str]:
-    return {name: substitute(text, contexts) for name, text in entries}
+def _env(entries: Env, contexts: Contexts, allowance: Allowance) -> dict[str, str]:
+    return {name: substitute(text, contexts, allowance) for name, text in entries}
 
 
-def _step(template: StepTemplate, contexts: Contexts) -> Step:
+def _step(template: StepTemplate, contexts: Contexts, allowance: Allowance) -> Step:
     outer = contexts["env"] if isinstance(contexts["env"], dict) else {}
-    own = _env(template.env, contexts)
+    own = _env(template.env, contexts, allowance)
     inner = {**contexts, "env": {**outer, **own}}
-    run = substitute(template.run, inner)
+    run = substitute(template.run, inner, allowance)
     first_line = run.strip().splitlines()[0] if run.strip() else ""
     return Step(
-        name=substitute(template.name, inner) or f"Run {first_line}"[:120],
+        name=substitute(template.name, inner, allowance) or f"Run {first_line}"[:120],
         run=run,
         shell=template.shell,
         env=tuple(own.items()),
-        working_directory=substitute(template.working_directory, inner),
+        working_directory=substitute(template.working_directory, inner, allowance),
         timeout_s=template.timeout_s,
-        run_when=run_when(template.condition, inner),
+        run_when=run_when(template.condition, inner, allowance),
     )
 
 
-def run_when(condition: Expression | None, contexts: Contexts) -> tuple[bool, bool, bool]:
+def run_when(
+    condition: Expression | None, contexts: Contexts, allowance: Allowance
+) -> tuple[bool, bool, bool]:
     """A step's `if`, answered beforehand for a job that is fine, has failed, was canceled."""
     return (
-        holds(condition, contexts, Status(success=True)),
-        holds(condition, contexts, Status(success=False, failure=True)),
-        holds(condition, contexts, Status(success=False, cancelled=True)),
+        holds(condition, contexts, Status(success=True), allowance),
+        holds(condition, contexts, Status(success=False, failure=True), allowance),
+        holds(condition, contexts, Status(success=False, cancelled=True), allowance),
     )
 
 
@@ -286,11 +294,13 @@ def _instances(run: Run, template: JobTemplate) -> list[Instance]:
     for place, combination in enumerate(template.combinations):
         instance = Instance(template.name or template.id, combination, place)
         try:
-            instance.name = substitute(instance.name, _name_contexts(run, template, instance))
+            contexts = _name_contexts(run, template, instance)
+            instance.name = substitute(instance.name, contexts, run.allowance)
         except ExpressionError:
             pass  # the name stays as written; what matters is resolved, and told, when queued
         if template.has_matrix and not has_expression(template.name):
             instance.name = f"{instance.name} {display(combination)}"
+        instance.name = instance.name[:NAME_CHARS_MAX]
         made.append(instance)
     return made
 

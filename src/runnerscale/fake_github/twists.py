@@ -19,6 +19,7 @@ from runnerscale.fake_github.timers import Due
 
 FOREIGN_SCALE_SET = "somebody-elses"
 FOREIGN_OWNER = "another-listener"
+NUMBER_MAX = 1e15  # beyond it, and for what is no number, a twist does its usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,7 @@ def _with_first(body: bytes, element: dict[str, object]) -> bytes | None:
 
 def _number(text: str, default: float) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return default
+    return value if abs(value) <= NUMBER_MAX else default

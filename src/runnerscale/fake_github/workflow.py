@@ -25,6 +25,7 @@ SHELLS = ("bash", "sh", "python")
 
 JOBS_MAX = 256
 STEPS_MAX = 200
+EXPRESSIONS_MAX = 10_000  # in one file
 TIMEOUT_MINUTES_DEFAULT = 360.0  # GitHub's
 TIMEOUT_MINUTES_MAX = 35 * 24 * 60.0
 
@@ -130,6 +131,7 @@ class _Reader:
 
     def __init__(self, file: str) -> None:
         self.file = file
+        self.expressions = 0
 
     def fail(self, node: Node, message: str) -> WorkflowError:
         return WorkflowError(self.file, node.line, message)
@@ -157,9 +159,11 @@ class _Reader:
         value = node.scalar
         text = str(value).lower() if isinstance(value, bool) else str(value)
         try:
-            check_template(text)
+            self.expressions += check_template(text)
         except ExpressionError as problem:
             raise self.fail(node, f"the expression in {what!r} {problem}") from None
+        if self.expressions > EXPRESSIONS_MAX:
+            raise self.fail(node, f"the file has more than {EXPRESSIONS_MAX} expressions")
         return text
 
     def env(self, node: Node | None) -> Env:
@@ -170,7 +174,7 @@ class _Reader:
             raise self.fail(node, "'env' must be a map of names and values")
         found: list[tuple[str, str]] = []
         for name, (key, value) in node.entries.items():
-            if not name or "=" in name or "\0" in name:
+            if not name or "=" in name:
                 raise self.fail(key, f"{name!r} cannot be the name of an environment variable")
             found.append((name, self.text(value, f"env.{name}")))
         return tuple(found)

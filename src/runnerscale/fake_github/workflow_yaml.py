@@ -5,6 +5,7 @@ Own reading on top of PyYAML's event stream, for three reasons: errors must name
 hostile file (deep nesting, alias bombs, huge text) must end in a sentence, not in a crash.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -13,6 +14,8 @@ import yaml
 TEXT_MAX = 512 * 1024
 EVENTS_MAX = 50_000
 DEPTH_MAX = 40
+
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -136,6 +139,11 @@ class _Builder:
                 f"{event.tag!r} is read as a YAML tag; put the whole value in quotes",
             )
         text: str = event.value
+        if _NOT_TEXT.search(text):
+            # Neither a process nor a file name can have it; nor can it be sent to a runner.
+            raise WorkflowError(
+                self._file, line, "holds a NUL or half a character, which is no text"
+            )
         return _resolve(text) if event.style is None or event.style == "" else text
 
 

@@ -21,13 +21,13 @@ Only files here; what they mean for a pod is `system_processes.py`.
 import contextlib
 import errno
 import os
-import shutil
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from runnerscale.core.private_folder import make_private
+from runnerscale.core.tree_removal import remove_tree
 from runnerscale.node.process_identity import OUT_OF_FILES
 from runnerscale.node.processes import ExitStatus, PodRef
 
@@ -109,7 +109,7 @@ class AttemptFolder:
             pass
         except OSError:  # a full disk; a shim that comes later finds no folder to claim
             if self.claimed() is None:
-                _remove_tree(self.path)
+                remove_tree(self.path)
                 return True
         finally:
             with contextlib.suppress(OSError):
@@ -183,7 +183,7 @@ class NodeFolder:
     def prune(self, uid: str, container: str) -> None:
         """Forget all but the newest attempt and the one before it."""
         for attempt in self.attempts(uid, container)[:-2]:
-            _remove_tree(attempt.path)
+            remove_tree(attempt.path)
 
     def new_attempt(self, uid: str, container: str) -> AttemptFolder:
         """The next number; nothing is made yet."""
@@ -232,13 +232,13 @@ class NodeFolder:
             pass
         except OSError:  # not even room for a name: then what says whose it is goes first
             (folder / "pod.json").unlink(missing_ok=True)
-            _remove_tree(folder / "containers")
-            _remove_tree(folder)
-        _remove_tree(doomed)
+            remove_tree(folder / "containers")
+            remove_tree(folder)
+        remove_tree(doomed)
 
     def remove_leftovers(self) -> None:
         """What an earlier agent had begun to remove."""
-        _remove_tree(self.path / "removed")
+        remove_tree(self.path / "removed")
 
 
 def write_record(path: Path, record: msgspec.Struct, *, durably: bool = False) -> None:
@@ -306,17 +306,3 @@ def entries(folder: Path) -> list[Path]:
         if error.errno in OUT_OF_FILES:
             raise
         return []
-
-
-def _remove_tree(folder: Path) -> None:
-    if folder.is_symlink():
-        folder.unlink(missing_ok=True)  # what it leads to is not ours
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    if not folder.exists():
-        return
-    # A job may have left folders without the right to write: take it back and try again.
-    for place, _folders, _files in os.walk(folder):
-        with contextlib.suppress(OSError):
-            Path(place).chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)

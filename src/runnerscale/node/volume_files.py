@@ -5,11 +5,12 @@ own, `..data` is a link to that folder, and each visible name is a link through 
 update makes a new folder and swaps the one link.
 """
 
+import errno
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from runnerscale.core.tree_removal import remove_tree
 from runnerscale.node.processes import VolumeFile
 
 DATA = "..data"
@@ -35,7 +36,7 @@ def write_volume(folder: Path, files: Mapping[str, VolumeFile] | None) -> bool:
     _swap(folder, fresh.name)
     _link_names(folder, files)
     if current is not None:
-        shutil.rmtree(current, ignore_errors=True)
+        remove_tree(current)
     return True
 
 
@@ -62,10 +63,8 @@ def _next_name(current: Path | None) -> str:
 
 def _clear(path: Path) -> None:
     """Nothing is there any more; a link goes itself, never what it leads to."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(path)
+    if not remove_tree(path):
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
 
 
 def _same(current: Path, files: Mapping[str, VolumeFile]) -> bool:

@@ -4,6 +4,7 @@ import sys
 
 from runnerscale.app.manifests import CONTROLLER_IMAGE, RUNNER_IMAGE
 from runnerscale.app.node import node_config
+from runnerscale.fake_github.demo_runner_job import FOLDER_VARIABLE
 from runnerscale.kube.cluster import ClusterConfig
 from runnerscale.node.config import ImageRule, MountMode, NodeConfig
 from runnerscale.node.image import Command, find_command
@@ -20,6 +21,12 @@ def test_without_a_file_the_demos_images_are_known() -> None:
     assert [rule.pattern for rule in config.images] == [CONTROLLER_IMAGE, RUNNER_IMAGE]
     assert (config.api_host, config.api_port, config.api_ca_pem) == ("127.0.0.1", 6443, "PEM")
     assert sys.prefix in config.visible  # a pod may mount over the folder that Python is in
+
+
+def test_the_folders_of_demo_runners_are_in_those_of_their_pods() -> None:
+    found = find_command(wired(), image=RUNNER_IMAGE, command=["/home/runner/run.sh"], args=[])
+    assert isinstance(found, Command)
+    assert found.env[FOLDER_VARIABLE] == "."  # a container begins in its pod's folder
 
 
 def test_a_file_adds_images_and_sets_limits() -> None:

@@ -8,6 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runnerscale.fake_github.expressions import (
+    JOB_MAX,
+    RUN_MAX,
+    VALUE_MAX,
+    Allowance,
     ExpressionError,
     Status,
     compile_expression,
@@ -89,6 +93,55 @@ def test_what_cannot_be_read_is_refused_in_words(source: str, says: str) -> None
 def test_a_format_without_its_value_is_an_error() -> None:
     with pytest.raises(ExpressionError, match="without a value"):
         value("format('{1}', 'a')")
+
+
+@pytest.mark.parametrize("times", [5, 9])
+def test_a_format_that_would_fill_the_memory_is_refused_when_it_is_read(times: int) -> None:
+    source = "'0123456789'"
+    for _ in range(times):
+        source = f"format('{'{0}' * 10}', {source})"
+    with pytest.raises(ExpressionError, match=f"more than {VALUE_MAX} characters"):
+        compile_expression(source, status_allowed=True)
+
+
+def test_a_text_of_many_long_values_is_refused_before_it_is_made() -> None:
+    contexts = {"env": {"LONG": "x" * 50_000}}
+    with pytest.raises(ExpressionError, match=f"more than {VALUE_MAX} characters"):
+        substitute("${{ env.LONG }}" * 10_000, contexts)
+    assert len(substitute("${{ env.LONG }}" * 2, contexts)) == 100_000
+
+
+@pytest.mark.parametrize(
+    "source", ["env.LONG == env.LONG", "contains(env.LONG, 'y')", "format(env.LONG, 1)"]
+)
+def test_long_values_that_are_only_looked_through_count_too(source: str) -> None:
+    contexts = {"env": {"LONG": "x" * 50_000}}
+    expression = compile_expression(source, status_allowed=True)
+    allowance = Allowance()
+    job = allowance.for_job()
+
+    def many(of: Allowance, characters: int) -> None:
+        for _ in range(characters // 50_000 + 1):
+            holds(expression, contexts, Status(), of)
+
+    with pytest.raises(ExpressionError, match="this job makes too much text"):
+        many(job, JOB_MAX)
+    with pytest.raises(ExpressionError, match="this run makes too much text"):
+        many(allowance, RUN_MAX)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("||".join(["0"] * 1_300) + "||7", 7),
+        ("&&".join(["7"] * 1_300), 7),
+        ("<".join(["1"] * 1_901), True),  # 1 < 1 is false, false < 1 is true, true < 1 is false
+        ("9" * 400 + " == 1.5", False),
+        ("9" * 400, float("inf")),  # as GitHub's numbers: doubles
+    ],
+)
+def test_a_long_chain_and_a_long_number_have_a_value(source: str, expected: object) -> None:
+    assert value(source) == expected
 
 
 GOOD, BAD, GONE = Status(), Status(success=False, failure=True), Status(False, cancelled=True)

@@ -236,7 +236,7 @@ def test_the_control_api_is_never_hit(run_virtual: RunVirtual) -> None:
         ({}, "give a preset"),
         ({"preset": "meteor"}, "there is no fault 'meteor'; there are: acknowledge-ignored"),
         ({"preset": "slow", "action": {"status": 500}}, "takes only"),
-        ({"preset": "slow", "value": "much"}, "could not convert"),
+        ({"preset": "slow", "value": "much"}, "value must be a number"),
         ({"preset": "session-lost", "scale_set": "none"}, "no scale set 'none'"),
         ({"match": {"operations": ["dance"]}, "action": {}}, "no operation 'dance'"),
         ({"action": {"twist": "again"}}, "no twist 'again'"),

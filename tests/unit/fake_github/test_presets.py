@@ -296,6 +296,18 @@ async def spoilt_message(client: Client, preset: str, **more: Any) -> dict[str, 
     return dict(reply.json)
 
 
+@pytest.mark.parametrize("value", ["inf", "nan", "1e308"])
+def test_statistics_that_no_number_can_hold_are_told_as_none(
+    run_virtual: RunVirtual, value: str
+) -> None:
+    async def story() -> None:
+        async with github() as client:
+            message = await spoilt_message(client, "lying-statistics", value=value)
+            assert message["statistics"]["totalAssignedJobs"] == 0
+
+    run_virtual(story())
+
+
 def test_statistics_can_lie(run_virtual: RunVirtual) -> None:
     async def story() -> None:
         async with github() as client:

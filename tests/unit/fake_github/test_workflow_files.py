@@ -125,6 +125,10 @@ JOB = "jobs:\n  a:\n    runs-on: x\n"
         ("jobs: [", 2, ["not YAML"]),
         ("jobs: {a: b}\n---\njobs: {}", 2, ["second YAML document"]),
         ("jobs: {'a b': {runs-on: x, steps: [{run: x}]}}", 1, ["cannot be the id of a job"]),
+        ('env: {A: "x\\0y"}\njobs: {}', 1, ["NUL"]),
+        ('env: {"A\\0": y}\njobs: {}', 1, ["NUL"]),
+        (JOB + '    steps: [{run: x, working-directory: "x\\0y"}]', 4, ["NUL"]),
+        (JOB + "    steps: [{run: \"${{ format('{1}', 2) }}\"}]", 4, ["without a value for {1}"]),
         ("env: {A=B: c}\njobs: {a: {runs-on: x, steps: [{run: x}]}}", 1, ["environment variable"]),
     ],
 )
@@ -166,6 +170,9 @@ def test_a_file_that_nests_without_end_is_refused_not_crashed_on() -> None:
 
 
 def test_a_file_that_is_far_too_large_is_refused() -> None:
+    assert "more than 10000 expressions" in refusal(
+        JOB + "    steps:\n      - run: '" + "${{1}}" * 10_001 + "'"
+    )
     assert "larger than 512 KiB" in refusal("#" * 600_000)
     assert "more than 50000 parts" in refusal("[" + "a," * 60_000 + "]")
 

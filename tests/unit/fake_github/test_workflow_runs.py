@@ -1,10 +1,12 @@
 """When the jobs of a run are queued, with what, and how the run ends."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from runnerscale.fake_github import jobs, runs
+from runnerscale.fake_github.expressions import RUN_MAX, VALUE_MAX
 from runnerscale.fake_github.model import Job, JobState, Result
 from runnerscale.fake_github.run_model import Run
 from runnerscale.fake_github.workflow import parse_workflow
@@ -193,13 +195,85 @@ def test_a_canceled_run_cancels_what_runs_and_still_does_what_always_is_done() -
 def test_an_expression_that_fails_while_running_fails_its_job_with_a_note() -> None:
     world = RunWorld()
     run = world.start(
-        "jobs: {a: {runs-on: x, steps: [{run: \"${{ format('{3}', 'a') }}\"}]},"
+        "jobs: {a: {runs-on: x, steps: [{run: \"${{ format('{3}', github.job) }}\"}]},"
         " b: {runs-on: x, if: always(), needs: a, steps: [{run: x}]}}"
     )
     assert world.results(run)["a"] == "failed"
     assert "without a value" in run.nodes["a"].instances[0].note
     world.end(run, "b")
     assert run.conclusion == "failure"
+
+
+def tenfold(inner: str, times: int) -> str:
+    """An expression whose value is ten times as long, so many times."""
+    for _ in range(times):
+        inner = f"format('{'{0}' * 10}', {inner})"
+    return inner
+
+
+@pytest.mark.parametrize("times", [5, 9])  # of 10 characters: 1 MB, 10 GB
+@pytest.mark.parametrize(
+    "job",
+    [
+        "runs-on: x, steps: [{{run: '${{{{ {} }}}}'}}]",
+        "runs-on: x, steps: [{{run: x, env: {{A: '${{{{ {} }}}}'}}}}]",
+        "runs-on: '${{{{ {} }}}}', steps: [{{run: x}}]",
+        "runs-on: x, if: '{}', steps: [{{run: x}}]",
+    ],
+)
+def test_an_expression_that_would_fill_the_memory_fails_its_job(job: str, times: int) -> None:
+    world = RunWorld()
+    bomb = tenfold("github.run_id", times).replace("'", "''")
+    tracemalloc.start()
+    run = world.start(f"jobs: {{a: {{{job.format(bomb)}}}}}")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    (instance,) = run.nodes["a"].instances
+    assert instance.result in ("failed", "skipped")
+    assert f"makes a text of more than {VALUE_MAX} characters" in instance.note
+    assert peak < 8 * VALUE_MAX
+
+
+def test_a_name_that_would_fill_the_memory_stays_as_it_is_written_and_is_cut() -> None:
+    world = RunWorld()
+    bomb = tenfold("github.run_id", 9)
+    run = world.start(
+        f'jobs: {{a: {{name: "${{{{ {bomb} }}}}", runs-on: x, steps: [{{run: x}}]}}}}'
+    )
+    assert run.nodes["a"].instances[0].name.startswith("${{ format(")
+    long = world.start(
+        f"jobs: {{a: {{runs-on: x, strategy: {{matrix: {{v: [{'y' * 5000}]}}}}, "
+        "steps: [{run: x}]}}"
+    )
+    assert len(long.nodes["a"].instances[0].name) == runs.NAME_CHARS_MAX
+
+
+def test_texts_that_are_each_short_enough_are_together_too_much_for_a_job_and_for_a_run() -> None:
+    # 100,000 characters a step, which count as they are made, inside out, and as they are put in.
+    world = RunWorld()
+    step = '{run: "${{ ' + tenfold("'0123456789' || github.job", 4) + ' }}"}'
+    run = world.start(f"jobs: {{a: {{runs-on: x, steps: [{', '.join([step] * 11)}]}}}}")
+    assert world.results(run) == {"a": "failed"}
+    assert "this job makes too much text" in run.nodes["a"].instances[0].note
+    few = ", ".join([step] * 2)
+    many = world.start(
+        f"jobs: {{a: {{runs-on: x, strategy: {{matrix: {{v: {list(range(256))}}}}}, "
+        f"steps: [{few}]}}}}"
+    )
+    made = [each for each in many.nodes["a"].instances if each.job_id]
+    assert 20 < len(made) < 100
+    assert sum(len(job.request.steps[0].run) for job in world.queued(many).values()) < RUN_MAX
+    assert "this run makes too much text" in many.nodes["a"].instances[-1].note
+
+
+def test_a_large_ordinary_run_is_far_from_the_bounds() -> None:
+    world = RunWorld()
+    step = '{run: "echo ${{ matrix.v }} ${{ github.sha || github.ref }} ' + "x" * 500 + '"}'
+    run = world.start(
+        f"jobs: {{a: {{runs-on: x, strategy: {{matrix: {{v: {list(range(256))}}}}}, "
+        f"steps: [{', '.join([step] * 20)}]}}}}"
+    )
+    assert all(each.job_id for each in run.nodes["a"].instances)
 
 
 def test_old_runs_are_forgotten_but_never_unfinished_ones(monkeypatch: pytest.MonkeyPatch) -> None:
