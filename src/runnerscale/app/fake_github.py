@@ -11,6 +11,8 @@ from runnerscale.core.secret import SecretText
 from runnerscale.fake_github.options import AssignmentMode, Options, OptionsInvalid
 from runnerscale.fake_github.server import FakeGitHubFailed, run_fake_github
 
+TOKENS_BYTES_MAX = 64 * 1024
+
 
 def run_fake_github_process(
     *,
@@ -59,13 +61,20 @@ def read_tokens(path: Path) -> tuple[SecretText, ...]:
         Problem: the file cannot be read, or holds none: then anybody would be let in.
     """
     try:
-        words = path.read_text(encoding="utf-8").split()
+        with path.open("rb") as file:  # of /dev/zero there is no end
+            text = file.read(TOKENS_BYTES_MAX + 1)
+        words = text.decode().split()
     except OSError as error:
         raise Problem(
             f"the token file {path} cannot be read: {error.strerror}", "Correct --token-file"
         ) from error
     except UnicodeDecodeError:
         words = []
+    if len(text) > TOKENS_BYTES_MAX:
+        raise Problem(
+            f"the token file {path} has more than {TOKENS_BYTES_MAX:,} bytes",
+            "Correct --token-file",
+        )
     if not words:
         raise Problem(f"the file {path} holds no token", "Write one a line into it")
     return tuple(SecretText(word) for word in words)

@@ -50,6 +50,8 @@ def test_a_file_of_tokens_without_one_would_let_everybody_in(
     path.write_bytes(content)
     with pytest.raises(Problem, match="holds no token"):
         read_tokens(path)
+    with pytest.raises(Problem, match="more than 65,536 bytes"):
+        read_tokens(Path("/dev/zero"))
     path.write_text("one\n two\n")
     assert read_tokens(path) == (SecretText("one"), SecretText("two"))
 
