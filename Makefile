@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 K ?=
+T ?=
 # Two workers on two cores; the tests are independent of each other. Files are handed out in the
 # order of pyproject.toml; left to itself, xdist begins with those of many tests and ends with the
 # one that plays seeds, on one worker.
@@ -46,8 +47,8 @@ test: $(VENV)/.dev ## everything that needs no Go toolchain
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(IN_ORDER) $(if $(K),-k '$(K)') $(ARGS)
 
 .PHONY: quick
-quick: $(VENV)/.dev ## unit and plan tests only: a minute or two; with K=word seconds
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile tests/unit tests/plan $(if $(K),-k '$(K)')
+quick: $(VENV)/.dev ## unit and plan tests only: a minute or two; T=tests/unit/kube that folder or file only: seconds
+	$(BIN)/python -m pytest -q $(if $(T),-n0 $(T),-n $(WORKERS) $(IN_ORDER) tests/unit tests/plan) $(if $(K),-k '$(K)')
 
 .PHONY: system
 system: $(VENV)/.dev ## real processes, real sockets

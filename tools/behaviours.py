@@ -97,7 +97,8 @@ def render(found: Behaviours) -> str:
         "Made by `make generate` from the marks in the tests; do not edit. C1 is the contract of",
         "the resources and controllers, C2 that of GitHub's service and the listener, C3 that of",
         "the charts and of operations. A row with *overruled* names the higher text and the test",
-        "of what holds instead.",
+        "of what holds instead. More on such references: [CONTRIBUTING.md]"
+        "(../CONTRIBUTING.md#what-the-references-in-docstrings-mean).",
         "",
         LEFT_OUT,
         "",

@@ -10,6 +10,7 @@ COMMANDS = (
     "migrate check",
     "fake-github",
     "crds",
+    "rights",
     "api-server",
     "node",
     "version",

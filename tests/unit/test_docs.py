@@ -14,6 +14,7 @@ from runnerscale.api import conditions
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Reason
 from runnerscale.app.demo_faults import FAULTS
+from runnerscale.app.versions import COMPATIBLE_VERSION
 from runnerscale.cli.controller_command import controller_flags
 from runnerscale.cli.people import app
 from runnerscale.fake_github.presets import PRESETS
@@ -244,6 +245,23 @@ def test_the_architecture_fits_on_two_screens() -> None:
 def test_the_example_in_the_repository_is_the_one_that_is_installed() -> None:
     installed = SOURCE / "app" / "example_workflow.yml"
     assert (ROOT / "examples" / "workflow.yml").read_text() == installed.read_text()
+
+
+def test_every_kind_of_reference_of_the_docstrings_is_explained() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    part = text.partition("## What the references in docstrings mean")[2].partition("\n## ")[0]
+    explained = {word for words in re.findall(r"`([^`]+)`", part) for word in words.split()}
+    used = set()
+    for path in SOURCE.rglob("*.py"):
+        used |= set(re.findall(r"[Cc]ontract:? ([A-Za-z][\w-]+\w)", path.read_text()))
+    names = {word for word in used if "-" in word or re.fullmatch(r"C\d|Annex|design", word)}
+    assert len(names) > 4  # the pattern still finds some
+    assert sorted(names - explained) == []
+
+
+def test_the_example_of_a_runner_set_has_the_version_that_the_controller_expects() -> None:
+    example = (ROOT / "examples" / "single-machine" / "runner-set.yaml").read_text()
+    assert f"app.kubernetes.io/version: {COMPATIBLE_VERSION} " in example
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -7,8 +7,11 @@ from runnerscale.app.problem import Problem, UsageProblem
 from runnerscale.app.process import run_process
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import system_random
+from runnerscale.core.secret import SecretText
 from runnerscale.fake_github.options import AssignmentMode, Options, OptionsInvalid
 from runnerscale.fake_github.server import FakeGitHubFailed, run_fake_github
+
+TOKENS_BYTES_MAX = 64 * 1024
 
 
 def run_fake_github_process(
@@ -19,8 +22,9 @@ def run_fake_github_process(
     acquire: bool,
     certificate: Path | None = None,
     key: Path | None = None,
+    tokens: Path | None = None,
 ) -> int:
-    """Serve until SIGTERM; the exit code.
+    """Serve until SIGTERM; the exit code. `tokens`: a file of those that are let in.
 
     Raises:
         Problem: an option or the port cannot be used.
@@ -35,6 +39,7 @@ def run_fake_github_process(
             assignment=AssignmentMode.ACQUIRE if acquire else AssignmentMode.PUSH,
             certificate_file=str(certificate or ""),
             key_file=str(key or ""),
+            access_tokens=() if tokens is None else read_tokens(tokens),
         )
     except OptionsInvalid as error:
         raise UsageProblem(str(error).rstrip("."), "") from error
@@ -47,3 +52,29 @@ def run_fake_github_process(
         return 0
 
     return run_process(work)
+
+
+def read_tokens(path: Path) -> tuple[SecretText, ...]:
+    """The tokens in a file, one a line.
+
+    Raises:
+        Problem: the file cannot be read, or holds none: then anybody would be let in.
+    """
+    try:
+        with path.open("rb") as file:  # of /dev/zero there is no end
+            text = file.read(TOKENS_BYTES_MAX + 1)
+        words = text.decode().split()
+    except OSError as error:
+        raise Problem(
+            f"the token file {path} cannot be read: {error.strerror}", "Correct --token-file"
+        ) from error
+    except UnicodeDecodeError:
+        words = []
+    if len(text) > TOKENS_BYTES_MAX:
+        raise Problem(
+            f"the token file {path} has more than {TOKENS_BYTES_MAX:,} bytes",
+            "Correct --token-file",
+        )
+    if not words:
+        raise Problem(f"the file {path} holds no token", "Write one a line into it")
+    return tuple(SecretText(word) for word in words)

@@ -96,6 +96,7 @@ def run_node_process(
     clock = SystemClock()
     random = system_random()
     configure_logging("info", "text", style=Style.CONTROLLER, clock=clock)
+    folder = data.absolute()  # containers start in folders of their own
 
     try:
         given = None if config is None else read_config(config)
@@ -110,7 +111,7 @@ def run_node_process(
             config=node_config(
                 cluster, name=name, pods_max=pods_max, stop_pods=stop_pods, given=given
             ),
-            data_dir=data,
+            data_dir=folder,
             log_token=token,
             control_token=token,
             port=port,

@@ -1,4 +1,4 @@
-"""The commands for people, on cyclopts: `demo`, `crds`, `fake-github`, and the single parts.
+"""The commands for people, on cyclopts: `demo`, `crds`, `rights`, and the single parts.
 
 Each reads its options and hands them to `app/`; imports are inside the commands, so that `crds`
 does not pay for the demo. Usage errors are one sentence and exit code 2.
@@ -123,6 +123,24 @@ def crds(*, output: Path | None = None) -> int:
     return 0
 
 
+@app.command
+def rights(*, namespace: str) -> int:
+    """Print namespaces, accounts and rights for runner sets on a single machine, as YAML.
+
+    What `runnerscale controller` and `runnerscale node` need on the embedded API before they can
+    work, ready for `kubectl apply -f -` (docs/single-machine.md). On a cluster the charts make it.
+
+    Parameters
+    ----------
+    namespace
+        Where the runner sets will be; once more with another one adds that one.
+    """
+    from runnerscale.app.rights import rights_yaml
+
+    print(rights_yaml(namespace), end="")
+    return 0
+
+
 @app.command(name="fake-github")
 def fake_github(
     *,
@@ -132,6 +150,7 @@ def fake_github(
     acquire: Annotated[bool, Flag] = False,
     certificate: Path | None = None,
     key: Path | None = None,
+    token_file: Path | None = None,
 ) -> int:
     """Run the stand-in for GitHub alone, on loopback, until Ctrl-C (docs/fake-github.md).
 
@@ -149,6 +168,8 @@ def fake_github(
         PEM file; with it and `--key` the server speaks HTTPS.
     key
         PEM file of the certificate's private key.
+    token_file
+        A file of the personal access tokens that are let in, one a line; without it, any is.
     """
     from runnerscale.app.fake_github import run_fake_github_process
 
@@ -159,6 +180,7 @@ def fake_github(
         acquire=acquire,
         certificate=certificate,
         key=key,
+        tokens=token_file,
     )
 
 

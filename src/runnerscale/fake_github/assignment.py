@@ -68,7 +68,8 @@ def waiting_reason(state: State, job: Job) -> str:
     key = (request.owner.casefold(), request.repository.casefold(), labels, request.group)
     fitting = [s for s in state.scale_sets.values() if fits(state, key, s)]
     if not fitting:
-        return f"no scale set has the labels {', '.join(request.labels)} for this repository"
+        repository = f"{request.owner}/{request.repository}"
+        return f"no scale set has the labels {', '.join(request.labels)} for {repository}"
     if all(s.session is None for s in fitting):
         return "no listener is connected to a scale set that fits"
     return "the scale sets that fit are at their capacity"

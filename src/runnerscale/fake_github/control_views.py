@@ -9,6 +9,7 @@ from runnerscale.fake_github import assignment, runner_sessions
 from runnerscale.fake_github.faults import FaultBook, Rule
 from runnerscale.fake_github.hub import Hub
 from runnerscale.fake_github.model import Job, JobState, Runner, ScaleSet
+from runnerscale.fake_github.presets import Preset
 from runnerscale.fake_github.run_model import Run, RunNode
 from runnerscale.fake_github.state import State
 from runnerscale.fake_github.wire import statistics_json
@@ -25,6 +26,7 @@ def job_view(state: State, job: Job) -> View:
         "name": job.request.display_name,
         "run": job.request.run_id,
         "labels": list(job.request.labels),
+        "repository": f"{job.request.owner}/{job.request.repository}",
         "state": job.state.value,
         "result": job.result.value if job.result else "",
         "scale_set": job.scale_set_id,
@@ -230,10 +232,10 @@ def rule_view(rule: Rule) -> View:
     }
 
 
-def presets_view(presets: Mapping[str, object]) -> list[View]:
-    """The known troubles and what they are."""
+def presets_view(presets: Mapping[str, Preset]) -> list[View]:
+    """The known troubles, what they are, and how long they last where nobody says."""
     return [
-        {"name": name, "description": getattr(preset, "description", "")}
+        {"name": name, "description": preset.description, "seconds": preset.seconds}
         for name, preset in sorted(presets.items())
     ]
 

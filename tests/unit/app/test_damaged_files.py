@@ -17,9 +17,11 @@ from runnerscale.apiserver.server import ApiServerOptions, CannotServe, run_api_
 from runnerscale.apiserver.sqlite_journal import open_sqlite_store
 from runnerscale.apiserver.store import StoreError
 from runnerscale.app.api_server import ensure_token
+from runnerscale.app.fake_github import read_tokens
 from runnerscale.app.problem import Problem
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import seeded
+from runnerscale.core.secret import SecretText
 from runnerscale.fake_github.options import Options, OptionsInvalid
 from runnerscale.listener.config import ConfigError, read_config
 from runnerscale.listener.config_file import read_file
@@ -36,6 +38,22 @@ def test_a_token_file_without_a_token_lets_nobody_in(tmp_path: Path, content: by
     with pytest.raises(Problem, match="holds no token"):
         ensure_token(path)
     assert path.read_bytes() == content  # nothing is lost
+
+
+@pytest.mark.parametrize("content", [b"", b" \n\n", b"\xff\xfe"])
+def test_a_file_of_tokens_without_one_would_let_everybody_in(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "tokens"
+    with pytest.raises(Problem, match="cannot be read"):
+        read_tokens(path)
+    path.write_bytes(content)
+    with pytest.raises(Problem, match="holds no token"):
+        read_tokens(path)
+    with pytest.raises(Problem, match="more than 65,536 bytes"):
+        read_tokens(Path("/dev/zero"))
+    path.write_text("one\n two\n")
+    assert read_tokens(path) == (SecretText("one"), SecretText("two"))
 
 
 def test_a_token_is_made_whole_or_not_at_all(tmp_path: Path) -> None:

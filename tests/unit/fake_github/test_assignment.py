@@ -53,7 +53,8 @@ def test_labels_match_in_any_case_and_all_of_them_must() -> None:
     assert world.job(labels=("demo",)).state is JobState.ASSIGNED
     other = world.job(labels=("demo", "arm"))
     assert other.state is JobState.QUEUED
-    assert "no scale set has the labels demo, arm" in assignment.waiting_reason(world.state, other)
+    said = assignment.waiting_reason(world.state, other)
+    assert said == f"no scale set has the labels demo, arm for my-org/{other.request.repository}"
 
 
 @pytest.mark.parametrize(

@@ -201,10 +201,13 @@ def test_a_queued_job_says_what_it_waits_for(run_virtual: RunVirtual) -> None:
         async with github() as client:
             await client.register()
             (job,) = await client.queue_jobs()
-            assert (
-                "no scale set has the labels demo"
-                in (await get(client, f"/jobs/{job}"))["waits_because"]
-            )
+            shown = await get(client, f"/jobs/{job}")
+            assert shown["repository"] == "my-org/app"
+            assert shown["waits_because"] == "no scale set has the labels demo for my-org/app"
+            await client.queue_jobs(repository="")
+            elsewhere = (await get(client, "/jobs"))["jobs"][-1]
+            assert elsewhere["repository"] == "demo-org/demo"  # as the page says
+            assert elsewhere["waits_because"].endswith("for demo-org/demo")
             await client.scale_set()
             assert "no listener" in (await get(client, f"/jobs/{job}"))["waits_because"]
             await client.open()

@@ -1,5 +1,6 @@
 """docs/fake-github.md says what the code has: presets, calls, keys, refusals."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,15 @@ PAGE = (ROOT / "docs" / "fake-github.md").read_text()
 @pytest.mark.parametrize("name", PRESETS)
 def test_each_preset_is_in_the_page(name: str) -> None:
     assert f"`{name}`" in PAGE
+
+
+def test_how_long_a_preset_lasts_is_in_the_page() -> None:
+    (said,) = re.findall(r"Without `seconds` a trouble that lasts does so for 30, (.*?) for 10;",
+                         PAGE, flags=re.DOTALL)  # fmt: skip
+    assert {preset.seconds for preset in PRESETS.values()} == {30.0, 10.0}
+    short = {name for name, preset in PRESETS.items() if preset.seconds == 10}
+    words = set(re.findall(r"`([^`]+)`", said))
+    assert {w if not w.endswith("-") else f"{w}bodies" for w in words} == short
 
 
 KEYS = (*workflow.TOP_KEYS, *workflow.JOB_KEYS, *workflow.STEP_KEYS, *workflow.STRATEGY_KEYS)
