@@ -8,7 +8,6 @@ declared fields, as in Kubernetes, which also keeps large open templates out of 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import cel
@@ -22,6 +21,7 @@ from runnerscale.apiserver.failures import (
     wrong,
 )
 from runnerscale.apiserver.schema import ABSENT, Schema, item_key, keyed
+from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

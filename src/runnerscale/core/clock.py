@@ -9,9 +9,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar, cast
+
+from runnerscale.core.records import replace
 
 # The remainder of a subtraction is no wait: loops round it to nothing, or spin on it.
 WAIT_MIN_S = 1e-6

@@ -21,7 +21,9 @@ Only these leave `kube/`; the HTTP library's own errors are mapped in one place
 holds the tree and the mapping.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from runnerscale.core.records import dataclass
 
 
 class KubeError(Exception):

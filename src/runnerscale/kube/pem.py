@@ -1,7 +1,6 @@
 """A client certificate with its key, as text."""
 
-from dataclasses import dataclass
-
+from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 
 

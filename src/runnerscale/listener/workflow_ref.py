@@ -7,7 +7,8 @@ Pure. Contract: github-service-and-listener 7.4.
 """
 
 import re
-from dataclasses import dataclass
+
+from runnerscale.core.records import dataclass
 
 _PULL = re.compile(r"refs/pull/([^/]+)/")
 

@@ -6,8 +6,9 @@ Pure: the Secrets, ConfigMaps and tokens were read by `preparation.py`; writing 
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from runnerscale.core.records import dataclass
 from runnerscale.node.environment import (
     Contents,
     EnvironmentProblem,

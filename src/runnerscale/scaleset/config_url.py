@@ -9,10 +9,11 @@ Pure. Contract: github-service-and-listener 1.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from urllib.parse import quote, unquote, urlsplit
 
+from runnerscale.core.records import dataclass
 from runnerscale.scaleset.errors import InvalidConfigUrl
 
 FORCE_GHES_VARIABLE = "GITHUB_ACTIONS_FORCE_GHES"

@@ -27,7 +27,7 @@ which error is `failures.py`.
 Source: contract github-service-and-listener 2.1, W9, W23-W25.
 """
 
-from dataclasses import dataclass
+from runnerscale.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ Decoding (case-insensitive names, nulls, BOM) is in `decode.py` and `messages.py
 types carry no rules. Source: contract github-service-and-listener 2.6-2.13, 4.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 
 

@@ -5,7 +5,6 @@ Pure.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AutoscalingListener
@@ -38,6 +37,7 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     WriteStatus,
 )
 from runnerscale.core.backoff import Backoff
+from runnerscale.core.records import replace
 from runnerscale.kube.objects import ObjectMeta
 from runnerscale.scaleset.model import RunnerGroup, RunnerScaleSet
 

@@ -1,7 +1,6 @@
 """Which runner, and its registration: the two values that actions and snapshots share."""
 
-from dataclasses import dataclass
-
+from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 
 
