@@ -472,7 +472,8 @@ class Trouble:
     remedy: str  # what the reader can do, and what we do if nobody acts
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", Reason(self.reason))  # type: ignore[call-arg]
+        if self.reason.__class__ is not Reason:
+            object.__setattr__(self, "reason", Reason(self.reason))  # type: ignore[call-arg]
 
     @property
     def message(self) -> str:

@@ -39,16 +39,24 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock. Waits go through the event loop, so a virtual loop may own them."""
 
+    def __init__(self) -> None:
+        """The loop is found when it is needed."""
+        # Remembered, because asking for it asks the kernel for the process's number each time.
+        self._loop: asyncio.AbstractEventLoop | None = None
+
     def now_s(self) -> float:
         """Wall time, seconds since the epoch."""
         return time.time()
 
     def monotonic_s(self) -> float:
         """The time of the running loop, or of the process outside of one."""
-        try:
-            return asyncio.get_running_loop().time()
-        except RuntimeError:
-            return time.monotonic()
+        loop = self._loop
+        if loop is None or not loop.is_running():
+            try:
+                loop = self._loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return time.monotonic()
+        return loop.time()
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the running loop."""
