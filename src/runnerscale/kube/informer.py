@@ -48,6 +48,7 @@ LIST_TIMEOUT_S = 120.0  # some thousand pods with big specs take tens of seconds
 UNREADABLE_MAX = 3  # streams in a row that ended with something that is no event
 FAILING_S = 60.0  # longer than any wait between two attempts, and than an attempt takes
 GONE_MAX = 1024  # removed objects that are remembered: answers come seconds later at most
+FIRST_LIST_PIECE = 250  # objects: some milliseconds
 STALE_LISTS_MAX = 3  # a list older than what we know is asked for again so often, then believed
 
 
@@ -289,7 +290,7 @@ class Informer(Generic[T]):
         number = number_of(listed.resource_version)
         self._number = -1 if number is None else number
         self._version = listed.resource_version
-        self._take_list(listed)
+        await self._take_list(listed)
         self.lists_done = self.lists_begun
         self.trouble = ""
         self._synced.set()
@@ -306,8 +307,13 @@ class Informer(Generic[T]):
             )
         self._stale_lists = 0
 
-    def _take_list(self, listed: Listed[T]) -> None:
-        """The difference to the store becomes changes; deletions first, names may be reused."""
+    async def _take_list(self, listed: Listed[T]) -> None:
+        """The difference to the store becomes changes; deletions first, names may be reused.
+
+        The first list is taken in pieces: nobody acts on it before it is whole (`wait_synced`), and
+        thousands of objects at once would keep the lease and all else waiting. Later ones are
+        taken at once: they differ in little, and a pass must not see half of them.
+        """
         now = {key_of(item): item for item in listed.items}
         poisoned = {found.key: found for found in listed.poisoned}
         for key in [*self.store]:
@@ -316,7 +322,9 @@ class Informer(Generic[T]):
                 self._remove(key)
         for key in [key for key in self.poisoned if key not in poisoned]:
             self._heal(key)
-        for key, item in now.items():
+        for number, (key, item) in enumerate(now.items(), 1):
+            if number % FIRST_LIST_PIECE == 0 and not self.synced:
+                await self._clock.sleep(0)
             old = self.store.get(key)
             meta = item.metadata
             if old is not None and old.metadata.uid != meta.uid:
