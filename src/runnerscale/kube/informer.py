@@ -29,7 +29,6 @@ from runnerscale.kube.store import Change, Indexer, Store
 from runnerscale.kube.versions import is_newer, number_of
 from runnerscale.kube.watch import (
     Added,
-    Bookmark,
     Deleted,
     ErrorEvent,
     Modified,
@@ -369,39 +368,30 @@ class Informer(Generic[T]):
     # --- one event ----------------------------------------------------------------------
 
     def _take(self, event: WatchEvent[T]) -> None:
+        if isinstance(event, Added | Modified | Deleted):
+            version = event.object.metadata.resource_version or ""
+        elif isinstance(event, ErrorEvent):
+            raise event.error
+        else:
+            version = event.resource_version
+        number = number_of(version)
+        if number is not None and number < self._number:
+            self.trouble = ""
+            return  # versions only grow within a stream: sent twice, or out of order
         match event:
             case Added(object=item) | Modified(object=item):
-                version = item.metadata.resource_version or ""
-                if not self._is_replay(version):
-                    self._upsert(key_of(item), item)
+                self._upsert(key_of(item), item)
             case Deleted(object=item):
-                version = item.metadata.resource_version or ""
-                if not self._is_replay(version):
-                    self._note_gone(key_of(item), version)
-                    self._delete(key_of(item), item.metadata.uid)
-            case Bookmark(resource_version=version):
-                pass
-            case Poisoned(resource_version=version):
-                if not self._is_replay(version):
-                    self._take_poisoned(event)
-            case ErrorEvent(error=error):
-                raise error
+                self._note_gone(key_of(item), version)
+                self._delete(key_of(item), item.metadata.uid)
+            case Poisoned():
+                self._take_poisoned(event)
         self.trouble = ""
-        self._advance(version)
-
-    def _is_replay(self, version: str) -> bool:
-        """Versions only grow within a stream: an older one was sent twice, or out of order."""
-        number = number_of(version)
-        return number is not None and number < self._number
-
-    def _advance(self, version: str) -> None:
-        if not version or self._is_replay(version):
-            return
-        self._version = version
-        number = number_of(version)
-        if number is not None:
-            self._number = number
-        self._tell_progress()
+        if version:
+            self._version = version
+            if number is not None:
+                self._number = number
+            self._tell_progress()
 
     def _upsert(self, key: str, item: T) -> None:
         meta = item.metadata
@@ -485,7 +475,10 @@ class Informer(Generic[T]):
 
     def _tell_progress(self) -> None:
         for handler in self._progress_handlers:
-            self._call(lambda _, h=handler: h(), None)  # type: ignore[misc]
+            try:
+                handler()
+            except Exception:  # reason: as below
+                log.exception("a progress handler failed", **self._where)
 
     def _call(self, handler: Callable[[A], None], argument: A) -> None:
         try:
