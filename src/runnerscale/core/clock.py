@@ -6,17 +6,20 @@ for deadlines and waits inside this process.
 """
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast
 
 from runnerscale.core.records import replace
 
 # The remainder of a subtraction is no wait: loops round it to nothing, or spin on it.
 WAIT_MIN_S = 1e-6
+KNOWN_CHARS_MAX = 40  # of a time that is remembered; a fraction may have any number of digits
 JUMP_MIN_S = 2.0  # less is drift, and shorter than any wait that matters
 
 
@@ -116,18 +119,28 @@ class ManualClock:
 
 def format_time(seconds: float) -> str:
     """RFC 3339 with second precision in UTC, as Kubernetes writes times: `2026-01-02T03:04:05Z`."""
-    return _written(seconds, "seconds")
+    whole, _ = _rounded(seconds)
+    return f"{_written(whole)}Z"
 
 
 def format_micro_time(seconds: float) -> str:
     """RFC 3339 with microseconds in UTC (Kubernetes MicroTime): `2026-01-02T03:04:05.000000Z`."""
-    return _written(seconds, "microseconds")
+    whole, micros = _rounded(seconds)
+    return f"{_written(whole)}.{micros:06d}Z"
 
 
-def _written(seconds: float, timespec: str) -> str:
+def _rounded(seconds: float) -> tuple[int, int]:
+    """Whole seconds, and microseconds beside them, as `datetime` rounds."""
+    whole = math.floor(seconds)
+    micros = round((seconds - whole) * 1e6)
+    return (whole + 1, 0) if micros == 1_000_000 else (whole, micros)
+
+
+@lru_cache(maxsize=64)  # a log writes many lines in one second
+def _written(seconds: int) -> str:
     # Not strftime: it writes the years before 1000, such as Go's zero time, without their zeros.
-    found = datetime.fromtimestamp(seconds, UTC).isoformat(timespec=timespec)
-    return found.removesuffix("+00:00") + "Z"
+    found = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return found.removesuffix("+00:00")
 
 
 def parse_time(text: str) -> float:
@@ -137,6 +150,10 @@ def parse_time(text: str) -> float:
         ValueError: not such a time, one without an offset, or one that no year from 1 to 9999
             has: `format_time` could not write it.
     """
+    return _known(text) if len(text) <= KNOWN_CHARS_MAX else _parsed(text)
+
+
+def _parsed(text: str) -> float:
     parsed = datetime.fromisoformat(_with_microseconds(text))
     if parsed.tzinfo is None:
         raise ValueError(f"time {text!r} has no offset")
@@ -144,6 +161,10 @@ def parse_time(text: str) -> float:
         return parsed.astimezone(UTC).timestamp()
     except OverflowError as error:
         raise ValueError(f"time {text!r} is out of range") from error
+
+
+# Every pass reads the same few times again.
+_known = lru_cache(maxsize=4096)(_parsed)
 
 
 def _with_microseconds(text: str) -> str:
