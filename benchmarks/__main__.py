@@ -1,114 +1,154 @@
-"""`python -m benchmarks`: the short run; `--full`: all rows on both servers.
+"""`python -m benchmarks`: the short run, ten minutes at most; `--full`: all rows on both servers.
 
-Prints a line as soon as a case is measured, then tables; writes JSON.
+Prints a line as soon as a case is measured, then tables; writes JSON. What fails is told and the
+rest goes on. `--table FILE` prints the tables of a run again.
 """
 
 import argparse
+import asyncio
+import contextlib
 import logging
+import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import structlog
 import uvloop
 
-from benchmarks import machine
-from benchmarks.cases import (
-    burst,
-    churn,
-    embedded_api,
-    fake_github,
-    idle,
-    life,
-    listener,
-    many_sets,
-    steady,
-)
-from benchmarks.report import Report, Row
+from benchmarks import goals, machine, tables
+from benchmarks.budget import Budget, Step
+from benchmarks.cases import life
+from benchmarks.floor.script import OWN, RAW
+from benchmarks.report import Report, read
+from benchmarks.steps import ALONE, CASES, EMBEDDED, FULL, REAL, SHORT, SIZES, measure, steps
+from benchmarks.world import Setting
 
 OUTPUT = Path("build") / "benchmark.json"
-CASES = (
-    "life",
-    "burst",
-    "churn",
-    "steady",
-    "scale",
-    "sets",
-    "idle",
-    "listener",
-    "embedded",
-    "github",
-)
-SHORT = ("life", "burst", "churn", "idle", "listener")
-
-
-async def rows(case: str, server: str, asked: argparse.Namespace) -> AsyncIterator[Row]:
-    """The rows of one case, as they are measured."""
-    full, rounds = asked.full, asked.rounds
-    if case == "life":
-        yield await life.measure(server, 60)
-    elif case == "burst":
-        for count in asked.sizes or ([100, 500, 1000] if full else [100, 500]):
-            yield await burst.measure(server, count, rounds=rounds)
-    elif case == "churn":
-        for count in asked.sizes or ([100, 500] if full else [100]):
-            yield await churn.measure(server, count, rounds=10 if count <= 100 else 3)
-    elif case == "steady":
-        yield await steady.measure(
-            server, jobs_per_s=20.0, seconds=300.0 if full else 60.0, job_s=30.0
-        )
-    elif case == "scale":
-        for count in asked.sizes or [100, 500, 1000, 2500, 5000]:
-            for row in await idle.measure(server, count, seconds=60.0):
-                yield row
-    elif case == "sets":
-        yield await many_sets.measure(server, 50, rounds=rounds)
-    elif case == "idle":
-        for row in await idle.measure(server, 100, seconds=600.0 if full else 60.0):
-            yield row
-    elif case == "listener":
-        yield await listener.measure(server, 200)
-    elif case == "embedded" and server == "embedded":
-        yield await embedded_api.measure(5000 if full else 2000)
-    elif case == "github" and server == asked.server[0]:
-        yield await fake_github.measure(5000 if full else 2000)
+SHORT_MINUTES = 10.0
+SERVERS = (EMBEDDED, REAL)
 
 
 async def run(asked: argparse.Namespace, report: Report) -> None:
-    """Case by case."""
-    for case in asked.only or (CASES if asked.full else SHORT):
-        for server in asked.server:
-            async for row in rows(case, server, asked):
+    """Step by step, each bounded in time."""
+    budget = Budget(asked.minutes and asked.minutes * 60.0, now=time.monotonic)
+    todo = steps(
+        asked.cases,
+        asked.server,
+        is_full=asked.full,
+        sizes=asked.sizes,
+        rounds=asked.rounds,
+    )
+    for number, step in enumerate(todo):
+        left_s = budget.left_s()
+        if not budget.fits(step):
+            needs_s = step.round_s * budget.slowness
+            report.leaves_out(f"{step.title}: takes some {needs_s:.0f} s, {left_s:.0f} s are left")
+            continue
+        began_s = time.monotonic()
+        rounds_done = await _step(step, todo[number + 1 :], budget, asked, report)
+        budget.took(step, time.monotonic() - began_s, rounds_done)
+        report.write(asked.output)
+
+
+async def _step(
+    step: Step, later: Sequence[Step], budget: Budget, asked: argparse.Namespace, report: Report
+) -> int:
+    rounds = budget.rounds(step, later)
+    bound_s = budget.bound_s(step)
+    setting = Setting(step.server, asked.tail, asked.floor)
+    scale_sizes = asked.sizes or SIZES["scale"][asked.full]
+    print(f"-- {step.title}", flush=True)
+    began_s = time.monotonic()
+    try:
+        async with asyncio.timeout(bound_s):
+            for row in await measure(step, rounds, setting, scale_sizes=scale_sizes):
                 report.add(row)
+    except Exception as error:  # noqa: BLE001 - one case that fails must not take the others along
+        took_s = time.monotonic() - began_s
+        report.fails(f"{step.title} after {took_s:.0f} s: {'; '.join(_causes(error))}")
+    return max(1, rounds.done)
+
+
+def _causes(error: BaseException) -> Iterator[str]:
+    """The errors in a group, without the groups."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _causes(each)
+    else:
+        yield f"{type(error).__name__}: {error}"
+
+
+async def _until_told(asked: argparse.Namespace, report: Report) -> None:
+    """SIGTERM is Ctrl-C: everything that was started is ended."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await run(asked, report)
+
+
+def _asked(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="all cases at all sizes")
+    parser.add_argument("--cases", "--only", nargs="+", choices=CASES, help="these cases")
+    parser.add_argument("--sizes", nargs="+", type=int, help="instead of a case's own sizes")
+    parser.add_argument("--server", nargs="+", choices=SERVERS)
+    parser.add_argument("--rounds", type=int, help="of which the medians are taken, at most")
+    parser.add_argument("--minutes", type=float, help="at most; what does not fit is left out")
+    parser.add_argument(
+        "--tail", action="store_true", help="five of a hundred calls at GitHub take two seconds"
+    )
+    parser.add_argument(
+        "--floor", choices=(RAW, OWN), default=RAW, help="its connections: raw, or those we have"
+    )
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument(
+        "--table",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="print the tables of a run; measure nothing",
+    )
+    asked = parser.parse_args(arguments)
+    if asked.minutes is None and not asked.full and not asked.cases:
+        asked.minutes = SHORT_MINUTES
+    asked.server = asked.server or (list(SERVERS) if asked.full else [REAL])
+    asked.cases = asked.cases or ((*FULL, *ALONE) if asked.full else SHORT)
+    asked.sizes = asked.sizes or []
+    return asked
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="all cases at all sizes")
-    parser.add_argument("--only", nargs="+", choices=CASES, help="these cases")
-    parser.add_argument("--sizes", nargs="+", type=int, help="instead of a case's own sizes")
-    parser.add_argument("--server", nargs="+", choices=("embedded", "kube-apiserver"))
-    parser.add_argument("--rounds", type=int, default=3, help="of which the medians are taken")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
-    asked = parser.parse_args(arguments)
-    if asked.server is None:
-        asked.server = ["embedded", "kube-apiserver"] if asked.full else ["kube-apiserver"]
+    """The command; 1: a case failed, or a life cost more than it may."""
+    asked = _asked(arguments)
+    if asked.table is not None:
+        print(tables.markdown(read(Path(asked.table))) if asked.table else goals.table([]))
+        return 0
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    report = Report(machine.facts())
+    # A shell has it ignored for what runs in the background: also there nothing is left behind.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    report = Report(
+        machine.facts() | {"tail of 2 s": "5 %" if asked.tail else "none", "floor": asked.floor}
+    )
     began_s = time.monotonic()
-    uvloop.run(run(asked, report))  # the floor is to be as low as it can be
+    ended_early = False
+    try:
+        uvloop.run(_until_told(asked, report))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        ended_early = True
     report.write(asked.output)
-    print(report.markdown())
+    print(tables.markdown(report))
     print(f"{len(report.rows)} rows in {time.monotonic() - began_s:.0f} s, kept in {asked.output}")
-    failures = [
-        text for row in report.rows if row.case.startswith("life") for text in life.over_budget(row)
-    ]
+    failures = [f"failed: {each}" for each in report.failed]
+    for row in report.rows:
+        if row.case.startswith("life"):
+            failures += life.over_budget(row)
     for text in failures:
         print(text, file=sys.stderr)
-    return int(bool(failures))
+    return 130 if ended_early else int(bool(failures))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with contextlib.suppress(BrokenPipeError):
+        sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,8 @@
-"""Processes that a benchmark starts and ends, each with a log of its own."""
+"""Processes that a benchmark starts and ends by their ids, each with a log of its own.
+
+Should the benchmark itself be killed, a guard ends what it left (`tests/kubernetes/processes.py`).
+They do not hear Ctrl-C: whoever started them ends them in order.
+"""
 
 import asyncio
 import os
@@ -7,13 +11,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.kubernetes.processes import GUARDS
+
 ROOT = Path(__file__).resolve().parents[1]
 STOP_TIMEOUT_S = 15.0
 TAIL_BYTES = 3_000
 
 
 class Child:
-    """One process of our own command, ended by its id."""
+    """One process, ended by its id."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
         self.name = name
@@ -43,28 +49,38 @@ class Child:
             await asyncio.wait_for(self.process.wait(), STOP_TIMEOUT_S)
         except TimeoutError:
             await self.kill()
+        GUARDS.ended(self.pid)
 
     async def kill(self) -> None:
         """At once."""
         if not self.has_ended:
             self.process.kill()
             await self.process.wait()
+        GUARDS.ended(self.pid)
 
 
 async def start(
-    name: str, words: Sequence[str], log: Path, environ: Mapping[str, str] | None = None
+    name: str,
+    words: Sequence[str],
+    log: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    module: str = "runnerscale.cli.main",
+    is_ordered: bool = False,
 ) -> Child:
-    """`runnerscale WORDS...` as a process."""
+    """`runnerscale WORDS...` as a process, or another module; `is_ordered`: on its stdin."""
     with log.open("ab") as sink:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "runnerscale.cli.main",
+            module,
             *words,
             cwd=ROOT,
             env={**os.environ, **(environ or {})},
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE if is_ordered else asyncio.subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
+            start_new_session=True,
         )
+    GUARDS.started(process.pid)
     return Child(name, process, log)

@@ -18,10 +18,12 @@ class Sights:
     """Name of a runner -> seconds of `time.monotonic`, for each thing that can happen to one."""
 
     created: dict[str, float] = field(default_factory=dict)
+    pod: dict[str, float] = field(default_factory=dict)  # it has one
     online: dict[str, float] = field(default_factory=dict)
     started: dict[str, float] = field(default_factory=dict)
     running: dict[str, float] = field(default_factory=dict)  # its phase says so
     exited: dict[str, float] = field(default_factory=dict)
+    reported: dict[str, float] = field(default_factory=dict)  # its node's word is stored
     gone: dict[str, float] = field(default_factory=dict)
 
 
@@ -30,8 +32,8 @@ class Eyes:
 
     def __init__(self, client: KubeClient) -> None:
         self.sights = Sights()
+        self.on_seen: Callable[[str, str], None] | None = None  # (what, name)
         self._news = asyncio.Event()
-        self._told = asyncio.Event()
         self._informer = Informer(
             client, EPHEMERAL_RUNNERS, clock=SystemClock(), random=system_random()
         )
@@ -45,7 +47,12 @@ class Eyes:
         """Told by the nodes."""
         getattr(self.sights, what).setdefault(name, time.monotonic())
         self._news.set()
-        self._told.set()
+        if self.on_seen is not None:
+            self.on_seen(what, name)
+
+    def forget(self) -> None:
+        """What was seen so far was not meant."""
+        self.sights = Sights()
 
     def _changed(self, change: Change[EphemeralRunner]) -> None:
         name = change.key.rpartition("/")[2]
@@ -57,15 +64,6 @@ class Eyes:
         status = change.new.status
         if status is not None and str(status.phase) == "Running":
             self.seen("running", name)
-
-    async def news(self) -> None:
-        """Until something happens, or for a moment."""
-        self._told.clear()
-        try:
-            async with asyncio.timeout(1.0):
-                await self._told.wait()
-        except TimeoutError:
-            return
 
     async def until(self, there: Callable[[Sights], bool], *, within_s: float) -> None:
         """Until that is true.

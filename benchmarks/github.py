@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import system_random
-from runnerscale.fake_github import jobs
+from runnerscale.fake_github import jobs, runners
 from runnerscale.fake_github.faults import Action, Match, Rule
 from runnerscale.fake_github.hub import Hub
 from runnerscale.fake_github.model import Job, JobRequest, Runner
@@ -47,10 +47,16 @@ class GitHub:
 
     def runner(self, name: str) -> Runner | None:
         """The newest registration of that name."""
-        for runner in reversed(self.hub.state.runners.values()):
-            if runner.name == name:
-                return runner
+        state = self.hub.state
+        for tenant in {each.tenant_id for each in state.scale_sets.values()}:
+            found = runners.find(state, tenant, name)
+            if found is not None:
+                return found
         return None
+
+    def forget(self, runner: Runner) -> None:
+        """It was never there."""
+        self.hub.run(runners.forget, runner, "a pattern")
 
     def calls(self) -> dict[str, int]:
         """Requests so far by operation, whoever sent them."""
@@ -72,10 +78,15 @@ class GitHub:
 
 
 @asynccontextmanager
-async def serving(options: Options | None = None) -> AsyncIterator[GitHub]:
-    """Listening on a free port of the loopback."""
+async def serving(
+    options: Options | None = None, *, has_tail: bool = False
+) -> AsyncIterator[GitHub]:
+    """Listening on a free port of the loopback; `has_tail`: see `slow_tail`."""
     made = options or Options(session_life_s=30.0, poll_hold_s=50.0)
     async with serve_fake_github(made, clock=SystemClock(), random=system_random()) as fake:
         for operation, delay_s in (("jit-config", JIT_S), ("remove-runner", REMOVE_S)):
             fake.hub.faults.add(Rule(Match(operations=(operation,)), Action(delay_s=delay_s)))
-        yield GitHub(fake.hub)
+        github = GitHub(fake.hub)
+        if has_tail:
+            github.slow_tail()
+        yield github

@@ -3,10 +3,12 @@
 import contextlib
 import os
 import platform
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+# Linux makes the number of a process's clock from its id; it tells nanoseconds, /proc 10 ms.
+CPU_CLOCK = 2
 
 
 def facts() -> dict[str, str]:
@@ -41,8 +43,7 @@ def used(pids: list[int]) -> Used:
     cpu_s = rss = peak = 0.0
     for pid in pids:
         with contextlib.suppress(OSError, IndexError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            cpu_s += (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
+            cpu_s += time.clock_gettime((~pid << 3) | CPU_CLOCK)
             for line in Path(f"/proc/{pid}/status").read_text().splitlines():
                 name, _, rest = line.partition(":")
                 if name == "VmRSS":

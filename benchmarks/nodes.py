@@ -42,7 +42,7 @@ class Nodes:
         *,
         seen: Callable[[str, str], None],
     ) -> None:
-        """`seen(what, name)`: online, started (the job's id), exited."""
+        """`seen(what, name)`: pod, online, started, exited, reported."""
         self._client = client
         self._config = config
         self.githubs = [github]
@@ -50,6 +50,7 @@ class Nodes:
         self._seen = seen
         self._lives: dict[str, asyncio.Task[None]] = {}
         self.listeners: dict[str, Child] = {}
+        self.environ: dict[str, str] = {}  # of listeners, beside what their pods say
         self.listener_starts: list[float] = []
         self._pods = Informer(client, PODS, clock=SystemClock(), random=system_random())
         self._pods.on_change(self._changed)
@@ -90,6 +91,8 @@ class Nodes:
             return
         uid = pod.metadata.uid or ""
         if change.old is None and not (pod.status and pod.status.phase in ("Succeeded", "Failed")):
+            if "listener" not in (pod.metadata.name or ""):
+                self._seen("pod", pod.metadata.name or "")
             self._lives[uid] = self._spawn(self._life(pod))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -137,6 +140,7 @@ class Nodes:
         self._seen("exited", name)
         await asyncio.wait([running])
         await self._report(pod, "Succeeded" if code == 0 else "Failed", code)
+        self._seen("reported", name)
 
     async def _report(self, pod: Pod, phase: str, code: int | None) -> None:
         containers = (pod.spec.containers if pod.spec else None) or []
@@ -173,7 +177,7 @@ class Nodes:
     async def _listener(self, pod: Pod) -> None:
         name = pod.metadata.name or ""
         folder = self._folder / f"{name}-{pod.metadata.uid}"
-        environ = await self._mounted(pod, folder)
+        environ = {**self.environ, **await self._mounted(pod, folder)}
         self.listener_starts.append(time.monotonic())
         child = await start(name, ["listener"], folder / "log", environ)
         self.listeners[name] = child

@@ -1,4 +1,4 @@
-"""What came out: rows of figures, as a table for people and as JSON for those who compare."""
+"""What came out: rows of figures, as JSON for those who compare; as tables by `tables.py`."""
 
 import json
 import statistics
@@ -7,6 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+Figures = dict[str, float | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -14,7 +18,10 @@ class Row:
 
     case: str
     server: str
-    figures: dict[str, float | None]
+    figures: Figures
+    floor: Figures = field(default_factory=dict)
+    ratios: Figures = field(default_factory=dict)  # to the floor, medians of paired rounds
+    rounds: int = 1
     note: str = ""
 
 
@@ -24,38 +31,52 @@ class Report:
 
     facts: dict[str, str]
     rows: list[Row] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     def add(self, row: Row) -> None:
         """Keep it, and say it now: a run takes minutes."""
         self.rows.append(row)
         print(line(row), flush=True)
 
+    def fails(self, what: str) -> None:
+        """A case that has no row."""
+        self.failed.append(what)
+        print(f"FAILED {what}", flush=True)
+
+    def leaves_out(self, what: str) -> None:
+        """A case for which there was no time."""
+        self.left_out.append(what)
+        print(f"left out {what}", flush=True)
+
     def write(self, path: Path) -> None:
         """As JSON."""
-        document: dict[str, Any] = {"machine": self.facts, "rows": [asdict(r) for r in self.rows]}
+        document: dict[str, Any] = {
+            "machine": self.facts,
+            "rows": [asdict(r) for r in self.rows],
+            "failed": self.failed,
+            "left out": self.left_out,
+        }
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document, indent=1) + "\n")
 
-    def markdown(self) -> str:
-        """One table for each case."""
-        parts = []
-        for case in dict.fromkeys(row.case for row in self.rows):
-            rows = [row for row in self.rows if row.case == case]
-            names = list(dict.fromkeys(name for row in rows for name in row.figures))
-            parts.append(f"### {case}\n")
-            parts.append("| server | " + " | ".join(names) + " |")
-            parts.append("|---" * (len(names) + 1) + "|")
-            for row in rows:
-                values = [shown(row.figures.get(name)) for name in names]
-                parts.append(f"| {row.server} | " + " | ".join(values) + " |")
-            parts.append("")
-        return "\n".join(parts)
+
+def read(path: Path) -> Report:
+    """What `write` wrote."""
+    document = json.loads(path.read_bytes())
+    rows = msgspec.convert(document["rows"], list[Row])
+    return Report(document["machine"], rows, document["failed"], document["left out"])
 
 
 def line(row: Row) -> str:
-    """For the terminal."""
-    figures = "  ".join(f"{name} {shown(value)}" for name, value in row.figures.items())
-    return f"{row.case:<18} {row.server:<15} {figures}{'  ' + row.note if row.note else ''}"
+    """For the terminal: the figures, and in brackets how many times the floor."""
+    parts = []
+    for name, value in row.figures.items():
+        ratio = row.ratios.get(name)
+        parts.append(f"{name} {shown(value)}" + (f" ({shown(ratio)}×)" if ratio else ""))
+    return (
+        f"{row.case:<18} {row.server:<15} {'  '.join(parts)}{'  ' + row.note if row.note else ''}"
+    )
 
 
 def shown(value: float | None) -> str:
@@ -65,24 +86,27 @@ def shown(value: float | None) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def median_of(rounds: Sequence[dict[str, float | None]]) -> dict[str, float | None]:
-    """Figure by figure."""
+def median_of(rounds: Sequence[Figures]) -> Figures:
+    """Figure by figure, of the rounds that have it."""
     names = dict.fromkeys(name for each in rounds for name in each)
-    found: dict[str, float | None] = {}
+    found: Figures = {}
     for name in names:
-        values = [each[name] for each in rounds if each.get(name) is not None]
-        known = [v for v in values if v is not None and v == v]
+        known = [v for each in rounds if (v := each.get(name)) is not None and v == v]
         found[name] = statistics.median(known) if known else None
     return found
 
 
-def with_ratios(
-    ours: dict[str, float | None], floor: dict[str, float | None], names: Sequence[str]
-) -> dict[str, float | None]:
-    """Ours, the floor's, and how many times the floor ours is."""
-    found: dict[str, float | None] = dict(ours)
-    for name in names:
-        mine, least = ours.get(name), floor.get(name)
-        found[f"floor {name}"] = least
-        found[f"× {name}"] = mine / least if mine is not None and least else None
-    return found
+def ratios_of(ours: Sequence[Figures], others: Sequence[Figures]) -> Figures:
+    """How many times the other's each figure is: the median over rounds that were made in pairs.
+
+    A machine that gets slower meanwhile does it to both of a pair.
+    """
+    pairs: list[Figures] = []
+    for mine, other in zip(ours, others, strict=False):
+        pair: Figures = {}
+        for name, value in mine.items():
+            least = other.get(name)
+            if value is not None and value == value and least:
+                pair[name] = value / least
+        pairs.append(pair)
+    return median_of(pairs)

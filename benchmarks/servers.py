@@ -61,6 +61,7 @@ class EmbeddedServer:
     """`runnerscale api-server`, with its SQLite store."""
 
     name = "embedded"
+    module = "runnerscale.cli.main"
 
     def __init__(self) -> None:
         self._child: Child | None = None
@@ -72,7 +73,9 @@ class EmbeddedServer:
 
         self._folder = folder / "api"
         words = ["api-server", "--data", str(self._folder), "--port", f"{free_ports().api}"]
-        self._child = await start("api-server", words, folder / "api-server.log")
+        self._child = await start(
+            "api-server", words, folder / "api-server.log", module=self.module
+        )
         async with asyncio.timeout(START_TIMEOUT_S):
             while not self.admin.exists():
                 assert not self._child.has_ended, self._child.tail()
@@ -118,6 +121,13 @@ class EmbeddedServer:
         return found
 
 
+class MemoryServer(EmbeddedServer):
+    """The same with its objects in memory, as tests have it."""
+
+    name = "embedded, memory"
+    module = "benchmarks.memory_server"
+
+
 class RealServer:
     """kube-apiserver and etcd, as `make kube` builds them; without other controllers."""
 
@@ -127,10 +137,12 @@ class RealServer:
         from tests.kubernetes.cluster import Cluster
 
         self._cluster = Cluster()
+        self._starting: asyncio.Future[None] | None = None
 
     async def start(self, folder: Path) -> None:
         """See `ServerUnderTest`."""
-        await asyncio.to_thread(self._cluster.start)
+        self._starting = asyncio.ensure_future(asyncio.to_thread(self._cluster.start))
+        await asyncio.shield(self._starting)
         crds = folder / "crds.yaml"
         crds.write_text(yaml.safe_dump_all(crd_documents()))
         await asyncio.to_thread(self._cluster.kubectl, "apply", "--server-side", "-f", str(crds))
@@ -140,6 +152,10 @@ class RealServer:
     async def stop(self) -> None:
         """See `ServerUnderTest`."""
         await asyncio.to_thread(self._cluster.close)
+        if self._starting is not None and not self._starting.done():
+            # Given up on the way: its thread may have started one more part meanwhile.
+            await asyncio.wait([self._starting])
+            await asyncio.to_thread(self._cluster.close)
 
     @property
     def admin(self) -> Path:
@@ -178,8 +194,3 @@ async def _until_ready(kubeconfig: Path) -> None:
                 await asyncio.sleep(0.05)
     finally:
         await client.close()
-
-
-def writes(requests: Requests, user: str) -> int:
-    """Of those that change something, by users whose name has `user` in it."""
-    return sum(n for (who, verb, _), n in requests.items() if user in who and verb in WRITES)

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from benchmarks.eyes import Eyes
 from benchmarks.github import GitHub
 from benchmarks.machine import Used, used
 from benchmarks.nodes import Nodes
-from benchmarks.servers import EmbeddedServer, RealServer, ServerUnderTest
+from benchmarks.servers import EmbeddedServer, MemoryServer, RealServer, ServerUnderTest
 from runnerscale.app.manifests import (
     CONTROLLER_IMAGE,
     SYSTEM_NAMESPACE,
@@ -36,9 +36,19 @@ from runnerscale.kube.errors import AlreadyExists
 NAMESPACE = "bench"
 SERVERS: dict[str, Callable[[], ServerUnderTest]] = {
     "embedded": EmbeddedServer,
+    "embedded, memory": MemoryServer,
     "kube-apiserver": RealServer,
 }
 UP_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a case is measured on."""
+
+    server: str
+    has_tail: bool = False  # five of a hundred JIT and remove calls take two seconds
+    floor: str = "raw"  # its connections; `floor/script.py` has the kinds
 
 
 @dataclass(slots=True)
@@ -52,7 +62,8 @@ class World:
     eyes: Eyes
     folder: Path
     controller: Child | None = None
-    extra: dict[str, float] = field(default_factory=dict)
+    metrics_port: int = 0
+    environ: dict[str, str] = field(default_factory=dict)  # of controller and listeners
 
     async def apply(self, manifests: Iterable[Manifest]) -> None:
         """Create what is not there."""
@@ -61,10 +72,10 @@ class World:
                 await self.client.create(each.resource, each.namespace, each.body)
 
     async def start_controller(self) -> Child:
-        """Our controller, as in production; its metrics port is `metrics_port`."""
+        """Our controller, as in production."""
         ports = free_ports()
         kubeconfig = await self.server.controller()
-        self.extra["metrics_port"] = ports.metrics
+        self.metrics_port = ports.metrics
         words = [
             "controller",
             "--log-level=info",
@@ -75,6 +86,7 @@ class World:
             "--listener-metrics-addr=0",
         ]
         environ = {
+            **self.environ,
             "CONTROLLER_MANAGER_POD_NAMESPACE": SYSTEM_NAMESPACE,
             "CONTROLLER_MANAGER_CONTAINER_IMAGE": CONTROLLER_IMAGE,
         }
@@ -104,28 +116,57 @@ class World:
 
     def ours(self) -> Used:
         """CPU and memory of controller and listeners together."""
-        return used(self.our_pids())
+        controller = self.controller
+        alive = [] if controller is None or controller.has_ended else [controller.pid]
+        return used([*alive, *self.listener_pids()])
 
-    def our_pids(self) -> list[int]:
-        """Of the controller and all listeners."""
-        children = [self.controller, *self.nodes.listeners.values()]
-        return [child.pid for child in children if child is not None and not child.has_ended]
+    def listener_pids(self) -> list[int]:
+        """Of all that run."""
+        return [child.pid for child in self.nodes.listeners.values() if not child.has_ended]
+
+    async def pause(self, seconds: float) -> None:
+        """Nothing is done for a while."""
+        await asyncio.sleep(seconds)
+
+    def say_problems(self) -> None:
+        """Of the scripted nodes: figures with these are to be doubted."""
+        for problem in self.nodes.problems[:3]:
+            print(f"  nodes: {problem}", flush=True)
+
+    def logs(self) -> list[Path]:
+        """Of controller and listeners."""
+        return [self.folder / "controller.log", *self.folder.glob("*/log")]
 
 
 @asynccontextmanager
-async def world(server_name: str, *, options: Options | None = None) -> AsyncIterator[World]:
+async def _closing(client: KubeClient) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def world(
+    setting: Setting, *, options: Options | None = None, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[World]:
     """A world of its own, gone with all its processes at the end."""
     folder = Path(tempfile.mkdtemp(prefix="runnerscale-bench-"))
-    server = SERVERS[server_name]()
-    made: World | None = None
+    server = SERVERS[setting.server]()
     try:
         await server.start(folder)
         config = load_config(server.admin, {})
         client = open_client(config, clock=SystemClock(), random=system_random())
-        async with pretended.serving(options) as github, asyncio.TaskGroup() as group:
+        async with (
+            pretended.serving(options, has_tail=setting.has_tail) as github,
+            _closing(client),
+            asyncio.TaskGroup() as group,
+        ):
             eyes = Eyes(client)
             nodes = Nodes(client, config, github, folder, seen=eyes.seen)
             made = World(server, github, client, nodes, eyes, folder)
+            made.environ.update(environ or {})
+            nodes.environ = made.environ
             await made.apply([*system_manifests(), *set_namespace_manifests(NAMESPACE)])
             await made.apply([github_secret(NAMESPACE, "a-token")])
             watching = [group.create_task(nodes.run()), group.create_task(eyes.run())]
@@ -137,7 +178,6 @@ async def world(server_name: str, *, options: Options | None = None) -> AsyncIte
                 await nodes.stop()
                 for task in watching:
                     task.cancel()
-        await client.close()
     finally:
         await server.stop()
         shutil.rmtree(folder, ignore_errors=True)

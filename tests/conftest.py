@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import async_solipsism
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from tests import properties
 
@@ -23,6 +24,13 @@ def run_virtual() -> Callable[[Coroutine[Any, Any, R]], R]:
             return runner.run(work)
 
     return run
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Nothing is printed of what is logged: where thousands of passes are made."""
+    with capture_logs():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,85 +1,97 @@
-"""Churn: so many busy runners finish at once while as many jobs wait; several rounds.
+"""Churn: so many busy runners finish at once while as many jobs wait; several times.
 
 Reported: from a container's end to its runner object gone, and to its replacement's job started.
 """
 
-import asyncio
+from collections.abc import Callable
 
-from benchmarks.eyes import delays, percentile
-from benchmarks.floor import Floor
-from benchmarks.report import Row, with_ratios
-from benchmarks.world import World, world
+from benchmarks.budget import Rounds
+from benchmarks.cases.burst import ready
+from benchmarks.eyes import Sights, delays, percentile
+from benchmarks.floor.script import floor_of
+from benchmarks.report import Figures, Row, median_of, ratios_of
+from benchmarks.spent import cpu_ms, moment
+from benchmarks.world import Setting, World, world
 
 WITHIN_S = 300.0
-Figures = dict[str, float | None]
-RATIOS = ("gone p95 s", "replaced p95 s")
+TIMES = 5  # that all finish, in one round; two rounds make the ten of the table
 
 
-async def measure(server: str, count: int, *, rounds: int) -> Row:
-    """All rounds in one world, ours and the floor's."""
-    least = await floor(server, count, rounds)
-    ours = await subject(server, count, rounds)
-    return Row(f"churn {count}", server, with_ratios(ours, least, RATIOS))
+async def measure(setting: Setting, count: int, rounds: Rounds) -> list[Row]:
+    """Interleaved rounds of the floor and of ours, each `TIMES` times in one world."""
+    ours: list[Figures] = []
+    floors: list[Figures] = []
+    for _ in rounds:
+        floors.append(await floor(setting, count))
+        ours.append(await subject(setting, count))
+    return [
+        Row(
+            f"churn {count}",
+            setting.server,
+            median_of(ours),
+            median_of(floors),
+            ratios_of(ours, floors),
+            rounds.done,
+            rounds.note or f"each {TIMES} times",
+        )
+    ]
 
 
-async def subject(server: str, count: int, rounds: int) -> Figures:
+async def subject(setting: Setting, count: int) -> Figures:
     """Our controller and listener."""
-    async with world(server) as made:
-        await made.start_controller()
-        await made.add_set("bench", low=0, high=count)
-        await made.until_listening()
-        return await _rounds(made, "bench", count, rounds)
+    async with world(setting) as made:
+        await ready(made, count)
+        before = await moment(made)
+        found = await _all_times(made, "bench", count, lambda _: None)
+        cost = cpu_ms(before, await moment(made), (TIMES + 1) * count)
+        made.say_problems()
+        return found | cost
 
 
-async def floor(server: str, count: int, rounds: int) -> Figures:
+async def floor(setting: Setting, count: int) -> Figures:
     """The script: removes what has ended, and makes as many anew."""
-    async with world(server) as made:
-        script = Floor(made)
-        await script.prepare()
-        idle = set(made.eyes.sights.online)
-        async with asyncio.TaskGroup() as group:
-            listening = group.create_task(script.listen())
-            replacing = group.create_task(_replace(made, script, idle))
-            await script.create(count)
-            figures = await _rounds(made, "floor", count, rounds)
-            listening.cancel()
-            replacing.cancel()
-        await script.close()
-        return figures
+    async with world(setting) as made, floor_of(made, setting) as script:
+        before = await moment(made, script)
+
+        def begins(is_last: bool) -> None:
+            script.replaces = not is_last
+            if not script.made:
+                script.create(count)
+
+        found = await _all_times(made, "floor", count, begins)
+        cost = cpu_ms(before, await moment(made, script), (TIMES + 1) * count)
+        made.say_problems()
+        return found | cost
 
 
-async def _replace(made: World, script: Floor, known: set[str]) -> None:
-    done = set(known)
-    async with asyncio.TaskGroup() as group:
-        while True:
-            await made.eyes.news()
-            for name in [n for n in made.eyes.sights.exited if n not in done]:
-                done.add(name)
-                group.create_task(script.remove(name))
-                group.create_task(script.create(1))
-
-
-async def _rounds(made: World, scale_set: str, count: int, rounds: int) -> Figures:
-    """A job's end is told to all its round at once, so that all end together."""
-    sights = made.eyes.sights
-    for number in range(rounds + 1):
+async def _all_times(
+    made: World, scale_set: str, count: int, begins: Callable[[bool], None]
+) -> Figures:
+    """The end of its job is told to each runner at once; `begins` hears whether it is the last."""
+    for number in range(TIMES + 1):
         for _ in range(count):
             made.github.queue(scale_set, seconds=0.0)
+        begins(False)
         if number:
             made.nodes.let_go()
         await made.eyes.until_started((number + 1) * count, within_s=WITHIN_S)
+    await made.eyes.until(lambda s: len(s.gone) >= TIMES * count, within_s=WITHIN_S)
+    figures = _figures(made.eyes.sights, count)
+    begins(True)
     made.nodes.let_go()
-    await made.eyes.until(lambda s: len(s.gone) >= rounds * count, within_s=WITHIN_S)
+    await made.eyes.until(lambda s: len(s.gone) >= (TIMES + 1) * count, within_s=WITHIN_S)
+    return figures
+
+
+def _figures(sights: Sights, count: int) -> Figures:
     gone = delays(sights.exited, sights.gone)
-    # The n-th to end is replaced by the n-th to start after the first round.
-    ends = sorted(sights.exited.values())[: rounds * count]
-    starts = sorted(sights.started.values())[count : (rounds + 1) * count]
+    # The n-th to end is replaced by the n-th to start after the first lot.
+    ends = sorted(sights.exited.values())
+    starts = sorted(sights.started.values())[count:]
     replaced = [start - end for end, start in zip(ends, starts, strict=True)]
-    return {
-        "gone p50 s": percentile(gone, 0.5),
-        "gone p95 s": percentile(gone, 0.95),
-        "gone p99 s": percentile(gone, 0.99),
-        "replaced p50 s": percentile(replaced, 0.5),
-        "replaced p95 s": percentile(replaced, 0.95),
-        "replaced p99 s": percentile(replaced, 0.99),
-    }
+    found: Figures = {}
+    for name, values in (("gone", gone), ("replaced", replaced)):
+        for share in (50, 95, 99):
+            found[f"{name} p{share} s"] = percentile(values, share / 100)
+    late = delays(sights.started, sights.running)
+    return {**found, "started to Running p95 s": percentile(late, 0.95)}

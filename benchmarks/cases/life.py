@@ -3,20 +3,14 @@
 No time is measured here, so it says the same on a busy machine: `.ci/run` fails by it.
 """
 
-import asyncio
-from collections import Counter
-
+from benchmarks.budget import Rounds
+from benchmarks.cases.burst import ready
 from benchmarks.report import Row
-from benchmarks.servers import WRITES
-from benchmarks.world import World, world
+from benchmarks.spent import lists_of, moment, requests_of, set_patches_of
+from benchmarks.world import Setting, world
 
 WITHIN_S = 300.0
-JOB_S = 1.0
-# A new controller reads whatever may have been a predecessor's once more before it registers it.
-SETTLED_S = 6.0
-OURS = ("ephemeralrunners", "ephemeralrunners/status", "pods", "secrets")
-SETS = ("ephemeralrunnersets", "ephemeralrunnersets/status", "autoscalingrunnersets/status")
-AT_GITHUB = ("jit-config", "remove-runner", "get-runner", "find-runner")
+JOB_S = 3.0  # longer than it takes to store that it has begun, else GitHub is asked at its end
 
 # Design section 6 and issue 6: nine writes, one read, one call. A conflict between listener and
 # controller costs one more, and on a busy machine they meet more often: what is above the whole
@@ -33,43 +27,30 @@ BUDGET = {
 LEAST = {"writes/life": 7.0, "reads/life": 0.9, "GitHub calls/life": 1.0}
 
 
-async def measure(server: str, count: int) -> Row:
+async def measure(setting: Setting, count: int, _rounds: Rounds) -> list[Row]:
     """So many jobs, half of them queued when the first half has begun."""
-    async with world(server) as made:
-        await made.start_controller()
-        await made.add_set("bench", low=0, high=count)
-        await made.until_listening()
-        await asyncio.sleep(SETTLED_S)
-        asked, calls = await made.server.requests(), Counter(made.github.calls())
+    async with world(setting) as made:
+        await ready(made, count)
+        before = await moment(made)
         for first in (0, count // 2):
             for _ in range(count // 2):
                 made.github.queue("bench", seconds=JOB_S)
             await made.eyes.until_started(first + count // 2, within_s=WITHIN_S)
         await made.eyes.until(lambda s: len(s.gone) >= count, within_s=WITHIN_S)
-        spent = await made.server.requests() - asked
-        return Row(
-            f"life {count}", server, _figures(made, spent, Counter(made.github.calls()) - calls)
-        )
-
-
-def _figures(
-    made: World, spent: Counter[tuple[str, str, str]], calls: Counter[str]
-) -> dict[str, float | None]:
-    lives = len(made.eyes.sights.gone)
-    ours = {key: n for key, n in spent.items() if "serviceaccount" in key[0]}
-
-    def total(verbs: tuple[str, ...], resources: tuple[str, ...]) -> int:
-        return sum(n for (_, verb, what), n in ours.items() if verb in verbs and what in resources)
-
-    messages = max(1, calls["acknowledge"])
-    return {
-        "writes/life": total(WRITES, OURS) / lives,
-        "reads/life": total(("get",), OURS) / lives,
-        "GitHub calls/life": sum(calls[each] for each in AT_GITHUB) / lives,
-        "set patches/message": total(WRITES, SETS) / messages,
-        "lists of runners or pods": float(total(("list",), ("ephemeralrunners", "pods"))),
-        "stuck runners": float(len(made.eyes.sights.created) - lives),
-    }
+        after = await moment(made)
+        lives = len(made.eyes.sights.gone)
+        return [
+            Row(
+                f"life {count}",
+                setting.server,
+                {
+                    **requests_of(before, after, lives),
+                    "set patches/message": set_patches_of(before, after),
+                    "lists of runners or pods": float(lists_of(before, after)),
+                    "stuck runners": float(len(made.eyes.sights.created) - lives),
+                },
+            )
+        ]
 
 
 def over_budget(row: Row) -> list[str]:

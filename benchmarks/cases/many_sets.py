@@ -7,38 +7,39 @@ import asyncio
 import time
 
 from benchmarks import github as pretended
+from benchmarks.budget import Rounds
 from benchmarks.eyes import percentile
-from benchmarks.report import Row, median_of
-from benchmarks.world import NAMESPACE, World, world
+from benchmarks.report import Figures, Row, median_of, ratios_of
+from benchmarks.world import NAMESPACE, Setting, World, world
 from runnerscale.app.manifests import runner_set
 from runnerscale.app.versions import COMPATIBLE_VERSION
 from runnerscale.fake_github.faults import Action, Match, Rule
 
 WITHIN_S = 300.0
 JOBS_EACH = 4
-Figures = dict[str, float | None]
 
 
-async def measure(server: str, sets: int, *, rounds: int) -> Row:
-    """The p95 from queued to online on all sets but the one whose host hangs."""
+async def measure(setting: Setting, sets: int, rounds: Rounds) -> list[Row]:
+    """From queued to online, on all sets but the one whose host hangs.
+
+    Of each pair the one comes first as often as the other.
+    """
     calm: list[Figures] = []
     hanging: list[Figures] = []
-    for _ in range(rounds):
-        calm.append(await _round(server, sets, hangs=False))
-        hanging.append(await _round(server, sets, hangs=True))
-    without, with_ = median_of(calm), median_of(hanging)
-    least, mine = without["queued to online p95 s"], with_["queued to online p95 s"]
-    ratio = mine / least if mine is not None and least else None
-    figures: Figures = {
-        "undisturbed p95 s": least,
-        "one host hangs p95 s": mine,
-        "× p95": ratio,
-    }
-    return Row(f"sets {sets}", server, figures)
+    for number in rounds:
+        for hangs in (False, True) if number % 2 else (True, False):
+            found = await _round(setting, sets, hangs=hangs)
+            (hanging if hangs else calm).append(found)
+    figures: Figures = {}
+    for name, value in median_of(hanging).items():
+        figures[f"undisturbed {name}"] = median_of(calm)[name]
+        figures[f"one host hangs {name}"] = value
+        figures[f"× {name}"] = ratios_of(hanging, calm)[name]
+    return [Row(f"sets {sets}", setting.server, figures, rounds=rounds.done, note=rounds.note)]
 
 
-async def _round(server: str, sets: int, *, hangs: bool) -> Figures:
-    async with world(server) as made, pretended.serving() as other:
+async def _round(setting: Setting, sets: int, *, hangs: bool) -> Figures:
+    async with world(setting) as made, pretended.serving() as other:
         made.nodes.githubs.append(other)
         await made.start_controller()
         names = [f"set-{number:02d}" for number in range(sets - 1)]
@@ -63,7 +64,7 @@ async def _round(server: str, sets: int, *, hangs: bool) -> Figures:
                 at for who, at in made.eyes.sights.online.items() if who.startswith(f"{name}-")
             )
             waits += [at - since for since, at in zip(queued[name], online, strict=False)]
-        return {"queued to online p95 s": percentile(waits, 0.95)}
+        return {"p50 s": percentile(waits, 0.5), "p95 s": percentile(waits, 0.95)}
 
 
 def _of(online: dict[str, float], names: list[str]) -> int:

@@ -3,20 +3,24 @@
 import asyncio
 import time
 
+from benchmarks.budget import Rounds
 from benchmarks.eyes import percentile
-from benchmarks.report import Row
-from benchmarks.world import world
+from benchmarks.report import Figures, Row
+from benchmarks.world import Setting, world
 
 WITHIN_S = 300.0
 SAMPLE_EVERY_S = 5.0
+JOB_S = 30.0
 WARM_UP = 0.2  # of the time: memory of the first jobs is no leak
 
 
-async def measure(server: str, *, jobs_per_s: float, seconds: float, job_s: float) -> Row:
+async def measure(
+    setting: Setting, jobs_per_s: float, seconds: float, _rounds: Rounds
+) -> list[Row]:
     """Our controller and listener under this load."""
-    async with world(server) as made:
+    async with world(setting) as made:
         await made.start_controller()
-        high = int(jobs_per_s * (job_s + 30.0))
+        high = int(jobs_per_s * (JOB_S + 30.0))
         await made.add_set("bench", low=0, high=high)
         await made.until_listening()
         before = made.ours()
@@ -27,7 +31,7 @@ async def measure(server: str, *, jobs_per_s: float, seconds: float, job_s: floa
         for number in range(int(jobs_per_s * seconds)):
             at_s = number / jobs_per_s
             await asyncio.sleep(max(0.0, began_s + at_s - time.monotonic()))
-            job = made.github.queue("bench", seconds=job_s)
+            job = made.github.queue("bench", seconds=JOB_S)
             queued[job.number] = time.monotonic()
             if at_s >= next_sample_s:
                 next_sample_s += SAMPLE_EVERY_S
@@ -40,18 +44,18 @@ async def measure(server: str, *, jobs_per_s: float, seconds: float, job_s: floa
             for number, at_s in queued.items()
             if number in made.nodes.job_starts
         ]
-        return Row(
-            f"steady {jobs_per_s:g}/s",
-            server,
-            {
-                "jobs": float(len(queued)),
-                "queue to start p50 s": percentile(waits, 0.5),
-                "queue to start p99 s": percentile(waits, 0.99),
-                "CPU share of a core": cpu_share,
-                "RSS slope MiB/min": slope(samples[int(len(samples) * WARM_UP) :]) * 60.0,
-                "RSS at the end MiB": samples[-1][1],
-            },
-        )
+        made.say_problems()
+        figures: Figures = {
+            "jobs": float(len(queued)),
+            "minutes": wall_s / 60.0,
+            "queue to start p50 s": percentile(waits, 0.5),
+            "queue to start p99 s": percentile(waits, 0.99),
+            "CPU share of a core": cpu_share,
+            "RSS slope MiB/min": slope(samples[int(len(samples) * WARM_UP) :]) * 60.0,
+            "RSS at the end MiB": samples[-1][1],
+            "jobs not started": float(len(queued) - len(waits)),
+        }
+        return [Row(f"steady {jobs_per_s:g}/s", setting.server, figures)]
 
 
 def slope(points: list[tuple[float, float]]) -> float:

@@ -65,6 +65,13 @@ class LoudMachine(Machine):
     level: str = "info"
     form: str = "json"
 
+    def _node(self) -> Child:
+        child = super()._node()
+        work = self.folder / "work"  # who is killed for its memory leaves its folder there
+        work.mkdir(exist_ok=True)
+        child.environ = {**child.environ, "TMPDIR": str(work)}
+        return child
+
     def _controller(self) -> Child:
         child = super()._controller()
         change = {"--log-level=info": f"--log-level={self.level}"}
@@ -108,9 +115,9 @@ async def observe(program: Path, folder: Path) -> Observed:
         args = (folder / name, free_ports(), Supervisor(CLOCK), CLOCK, system_random())
         machines[name] = LoudMachine(*args, level=level, form=form)
     try:
-        for name, scale_set, namespace, _, _ in MACHINES:
-            await machines[name].start()
-            await begin(machines[name], name, scale_set, namespace)
+        async with asyncio.TaskGroup() as group:
+            for name, scale_set, namespace, _, _ in MACHINES:
+                group.create_task(begin(machines[name], name, scale_set, namespace))
         pods = [pod for machine in machines.values() for pod in await listener_pods(machine)]
         pods += [controller_pod(name, machine) for name, machine in machines.items()]
         prometheus = Prometheus(program, folder, scrape_config(pods))
@@ -120,8 +127,9 @@ async def observe(program: Path, folder: Path) -> Observed:
             prometheus.stop()
             raise
     finally:
-        for machine in machines.values():
-            await machine.stop()
+        async with asyncio.TaskGroup() as group:
+            for machine in machines.values():
+                group.create_task(machine.stop())
 
 
 async def listener_pods(machine: LoudMachine) -> list[Any]:
@@ -212,7 +220,8 @@ async def watch(machines: dict[str, LoudMachine], seen: Observed) -> Observed:
 
 
 async def begin(machine: LoudMachine, name: str, scale_set: str, namespace: str) -> None:
-    """A scale set that works and one whose Secret is missing."""
+    """The machine with a scale set that works and one whose Secret is missing."""
+    await machine.start()
     url = f"{machine.github_url}/demo-org/demo"  # where jobs are queued unless told otherwise
     common = {"config_url": url, "min_runners": 0, "version": COMPATIBLE_VERSION}
     works = runner_set(namespace, scale_set, max_runners=3, **common)
@@ -226,17 +235,22 @@ async def begin(machine: LoudMachine, name: str, scale_set: str, namespace: str)
 
 async def jobs_done(machines: dict[str, LoudMachine], seen: Observed, *, count: int) -> None:
     """Queue so many jobs on each machine and see them end."""
-    for name, scale_set, _, _, _ in MACHINES:
+
+    async def on(name: str, scale_set: str) -> None:
         async with GitHubControl(machines[name].github_url) as github:
-            before = len(await github.jobs(None))
+            wanted = len(await github.jobs(None)) + count
             await github.queue_jobs(count, seconds=0.5, label=scale_set)
 
-            async def done(github: GitHubControl = github, wanted: int = before + count) -> bool:
+            async def done() -> bool:
                 ended = [job for job in await github.jobs(None) if job.state == "succeeded"]
                 return len(ended) == wanted
 
             await until(done, f"{count} jobs succeed on machine {name}")
             seen.jobs[name] = list(await github.jobs(None))
+
+    async with asyncio.TaskGroup() as group:
+        for name, scale_set, *_ in MACHINES:
+            group.create_task(on(name, scale_set))
 
 
 async def lose_a_runner(machine: LoudMachine, scale_set: str, namespace: str) -> None:

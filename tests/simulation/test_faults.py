@@ -90,6 +90,22 @@ def test_whoever_writes_without_the_lease_is_seen() -> None:
     assert judge.hear(_write("pods", "x"), agent="controller-2", now_s=late_s) != ""
 
 
+def test_the_holder_of_a_deleted_lease_works_until_it_can_have_heard() -> None:
+    # Seed 4546: its renewals had no answer, and a new process made the lease anew at once.
+    judge = Leadership()
+    judge.hear(_write(LEASES, LEASE, "controller-1_ab"), agent="controller-1", now_s=0.0)
+    gone = Write("a-person", LEASES, "ns", LEASE, "u", {}, None)
+    judge.hear(gone, agent="", now_s=1.0)
+    judge.hear(_write(LEASES, LEASE, "controller-2_cd"), agent="controller-2", now_s=2.0)
+
+    def wrong(at_s: float, *striking: str) -> bool:
+        write = _write("pods", "x")
+        return bool(judge.hear(write, agent="controller-1", now_s=at_s, striking=striking))
+
+    assert not wrong(3.9) and wrong(4.1) and wrong(4.1, "github-down")
+    assert not wrong(10.9, "lease-renewals-slow") and wrong(11.1, "lease-renewals-slow")
+
+
 @pytest.mark.parametrize("kind", ["runner-evicted", "clock-wrong", "github-rate-limited"])
 def test_a_fault_strikes_says_so_and_is_undone(kind: str, tmp_path: Path) -> None:
     async def story() -> None:

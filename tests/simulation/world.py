@@ -208,7 +208,8 @@ class World(Kubectl):
         self.trace.wrote(self.clock.monotonic_s(), who, write.verb, name, write.version)
         self.judge.hear(write)
         if self.leadership is not None:
-            wrong = self.leadership.hear(write, agent=agent, now_s=self.clock.monotonic_s())
+            now_s = self.clock.monotonic_s()
+            wrong = self.leadership.hear(write, agent=agent, now_s=now_s, striking=self.striking)
             if wrong:
                 self.judge.breach("one controller works at a time", wrong)
 

@@ -249,12 +249,15 @@ class Plant:
 
     def node_part(self) -> Part:
         data = self.folder
+        work = data / "work"  # of runners; those that are killed leave theirs there
+        work.mkdir(parents=True, exist_ok=True)
         return self.part(
             "node",
             *("node", "--data", str(data / "node"), "--stop-pods"),
             *("--kubeconfig", str(self.node_kubeconfig)),
             *("--token-file", str(data / "api" / "node.token")),
             *("--port", str(self.ports.node)),
+            TMPDIR=str(work),
         )
 
     def controller_part(self, name: str) -> Part:

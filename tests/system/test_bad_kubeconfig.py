@@ -2,7 +2,8 @@
 
 The real process with the real files and commands. What waiting cannot heal ends it with 1; a
 command that fails or hangs, and credentials that the server does not know, are tried again, and
-readiness says why. Each row is in the table of docs/troubleshooting.md.
+readiness says why. Each row is in the table of docs/troubleshooting.md; one that takes long is in
+`slow/test_expired_credential.py`.
 """
 
 import asyncio
@@ -331,18 +332,6 @@ def test_a_plugin_that_fails_is_run_again_until_it_works(api: ApiProcess, tmp_pa
             "Run the command by hand, or see whether the file is there"
         )
         (tmp_path / "logged-in").touch()
-        until_ready(readiness)
-
-
-def test_an_expired_credential_is_asked_for_again(api: ApiProcess, tmp_path: Path) -> None:
-    old = printed(token="expired", expirationTimestamp="2020-01-01T00:00:00Z")
-    good = printed(token=api.token)
-    script = f"if [ -e {tmp_path}/renewed ]; then\n{good}\nelse\n{old}\nfi"
-    path = kubeconfig(tmp_path, api, user=plugin(tmp_path, script))
-    with controller(path, tmp_path) as readiness:
-        said = until(readiness, "401 Unauthorized")
-        assert said.endswith("Renew the credentials: the API server does not know them")
-        (tmp_path / "renewed").touch()
         until_ready(readiness)
 
 

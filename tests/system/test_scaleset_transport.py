@@ -21,8 +21,6 @@ from aiohttp.connector import BaseConnector
 from cryptography.x509 import load_pem_x509_certificates
 
 from runnerscale.core.clock import SystemClock
-from runnerscale.core.http_connection import HttpConnection
-from runnerscale.core.http_dial import Address
 from runnerscale.core.randomness import seeded
 from runnerscale.core.secret import SecretText
 from runnerscale.scaleset.aiohttp_transport import AiohttpTransport
@@ -44,6 +42,7 @@ from runnerscale.scaleset.transport import (
     UnusableRequest,
     send_following,
 )
+from tests.unit.kube.virtual_network import virtual_dial
 
 HandlerType = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -512,12 +511,6 @@ class VirtualConnector(BaseConnector):
         loop = asyncio.get_running_loop()
         _, protocol = await loop.create_connection(self._factory, req.url.host, req.url.port)
         return protocol
-
-
-async def virtual_dial(address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:
-    loop = asyncio.get_running_loop()
-    _, connection = await loop.create_connection(make, address.host, address.port)
-    return connection
 
 
 def virtually() -> Transport:

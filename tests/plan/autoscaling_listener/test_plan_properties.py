@@ -7,7 +7,6 @@ Judged by what is asked for, not by the stages.
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from math import isfinite
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
@@ -30,6 +28,7 @@ from runnerscale.kube.objects import controller_of, is_deleting
 from runnerscale.kube.reconcile import Pass, PassEnd, Plan
 from tests.plan.autoscaling_listener.test_means import MISSING
 from tests.plan.autoscaling_listener.world import HOME, IMAGE, NAME, RUNNERS, SPEC, TOKEN, World
+from tests.plan.checked import Checked
 from tests.properties import examples
 
 NOW_S = 1_800_000_000.0
@@ -37,10 +36,7 @@ UID = "uid-self"
 PASSES_MAX = 8
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with capture_logs():
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 # --- what there can be --------------------------------------------------------------------------
@@ -267,23 +263,11 @@ def check(seen: Snapshot, made: Plan[snap.Action, Any]) -> None:
                 pass
 
 
-class Checked:
-    """The reconciler, and every plan of it is checked."""
-
-    def __init__(self, world: World) -> None:
-        self.inner = world.reconciler
-
-    def plan(self, seen: Snapshot) -> Any:
-        check(seen, plan(seen))
-        return self.inner.plan(seen)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
 async def one_pass(world: World) -> PassEnd:
     world.api.changes()
-    running: Pass[Any, Any, Any, Any] = Pass(Checked(world), f"{HOME}/{NAME}")
+    running: Pass[Any, Any, Any, Any] = Pass(
+        Checked(world.reconciler, plan, check), f"{HOME}/{NAME}"
+    )
     end = await running.run()
     running.report()
     for error in end.errors:

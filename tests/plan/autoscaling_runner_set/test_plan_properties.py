@@ -6,7 +6,7 @@ others; a GitHub that has, has not or will not. Judged by what is asked for, not
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
 from operator import itemgetter
@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS
@@ -33,13 +32,10 @@ from runnerscale.kube.reconcile import Pass, PassEnd, Plan
 from runnerscale.scaleset.errors import CredentialsRefused, ScaleSetError, Unavailable
 from runnerscale.scaleset.model import RunnerScaleSet
 from tests.plan.autoscaling_runner_set.world import HOME, NAME, RUNNERS, SPEC, TEMPLATE, URL, World
+from tests.plan.checked import Checked
 from tests.properties import examples
 
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with capture_logs():
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 NOW_S = 1_800_000_000.0
@@ -349,22 +345,10 @@ def _may_be_deleted(seen: Snapshot, url: str, number: int) -> bool:
     return not any(n == number and same_address(found, url) for found, n in places)
 
 
-class Checked:
-    """The reconciler, and every plan of it is checked."""
-
-    def __init__(self, world: World) -> None:
-        self.inner = world.reconciler
-
-    def plan(self, seen: Snapshot) -> Any:
-        check(seen, plan(seen))
-        return self.inner.plan(seen)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
 async def one_pass(world: World) -> PassEnd:
-    running: Pass[Any, Any, Any, Any] = Pass(Checked(world), f"{RUNNERS}/{NAME}")
+    running: Pass[Any, Any, Any, Any] = Pass(
+        Checked(world.reconciler, plan, check), f"{RUNNERS}/{NAME}"
+    )
     end = await running.run()
     running.report()
     for error in end.errors:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runnerscale.controllers.ephemeral_runner_set.doubted import (
@@ -14,8 +14,8 @@ from runnerscale.controllers.ephemeral_runner_set.doubted import (
     judged,
     said,
 )
-from runnerscale.core.clock import format_time
 from tests.plan.ephemeral_runner_set.world import World
+from tests.properties import examples
 
 NOW = 100_000.0
 
@@ -65,7 +65,7 @@ def test_the_first_that_was_real_makes_all_believed_for_a_while() -> None:
     ),
     low=st.integers(0, 8),
 )
-@settings(max_examples=100, deadline=None, database=None, derandomize=True)
+@examples(100)
 def test_whatever_comes_one_runner_stays_for_jobs_that_are_doubted(
     steps: list[tuple[int, int, float]], low: int
 ) -> None:
@@ -81,22 +81,13 @@ def test_whatever_comes_one_runner_stays_for_jobs_that_are_doubted(
             assert now_s >= before.believed_until_s
 
 
-def online(world: World, *names: str) -> None:
-    """The runners' pods are ready, and were seen to be."""
-    at = format_time(world.clock.now_s())
-    started = {"type": "Started", "status": "True", "reason": "Started", "message": ""}
-    for name in names:
-        conditions = [{**started, "lastTransitionTime": at}]
-        world.change(name, ready=True, conditions=conditions)
-
-
 async def scaled(jobs: int, low: int) -> World:
     world = World()
     world.low = low
     world.make(replicas=jobs + low, patch_id=0)
     await world.settle()
     world.register()
-    online(world, *world.names)
+    world.come_online()
     await world.settle()
     return world
 

@@ -541,12 +541,14 @@ async def test_a_runner_that_ends_just_after_the_clock_was_set_is_replaced_in_ti
     # Its end was noted in the new time and then moved along with what was noted in the old one:
     # its place was held for as long as the clock was set ahead (simulation, seed 31424).
     this = World()
-    this.make(replicas=2, patch_id=1)
+    this.make(replicas=2, patch_id=1, settledRunners=["before"])
     await this.settle()
     this.register()
     await this.settle()
     this.clock._start_s += 4000.0
     gone = this.names[0]
-    this.api.drop(EPHEMERAL_RUNNERS, NS, gone)
-    await this.later(HELD_MAX_S + 1.0)
+    this.finish(gone)
+    await this.later(HELD_MAX_S / 2)
+    assert len(this.names) == 1  # its place is held, as after a short job
+    await this.later(HELD_MAX_S / 2 + 1.0)
     assert len(this.names) == 2 and gone not in this.names

@@ -331,6 +331,15 @@ class World:
                 self.ids += 1
                 self.change(name, runnerId=self.ids, runnerName=name, phase="Pending")
 
+    def come_online(self, *names: str) -> None:
+        """The pods of these (of all, by default) are ready, and were seen to be."""
+        at = format_time(self.clock.now_s())
+        started = {"type": "Started", "status": "True", "reason": "Started", "message": ""}
+        for name in names or self.names:
+            if not self.body(name).get("status", {}).get("ready"):
+                conditions = [{**started, "lastTransitionTime": at}]
+                self.change(name, ready=True, conditions=conditions)
+
     def id_of(self, name: str) -> int:
         found: int = self.body(name)["status"]["runnerId"]
         return found

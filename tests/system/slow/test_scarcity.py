@@ -81,7 +81,7 @@ async def test_silent_connections_give_their_descriptors_back(tmp_path: Path) ->
         await end(made)
 
 
-async def test_a_server_without_memory_ends_and_what_it_answered_is_there(tmp_path: Path) -> None:
+async def test_what_a_server_answered_before_its_memory_ran_out_is_there(tmp_path: Path) -> None:
     data = tmp_path / "data"
     argv = [BINARY, "api-server", "--data", str(data), "--port", str(free_ports().api)]
     limits = {resource.RLIMIT_AS: 400 * MIB}

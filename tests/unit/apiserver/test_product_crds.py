@@ -35,8 +35,6 @@ KINDS = {
     ER: "EphemeralRunner",
 }
 
-pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the chart's CRDs are not there")
-
 
 @pytest.fixture
 async def product() -> AsyncIterator[Api]:
@@ -67,6 +65,9 @@ async def test_the_four_kinds_are_served_namespaced_with_status_and_nothing_more
     plurals = {path.rsplit("/", 1)[1] for path in KINDS}
     assert set(resources) == plurals | {f"{p}/status" for p in plurals}
     assert all(r["namespaced"] for r in resources.values())
+    names = {plural: resources[plural]["shortNames"] for plural in plurals}
+    assert all(len(short) == 1 for short in names.values()), names
+    assert all(resources[plural]["categories"] == ["runners"] for plural in plurals)
     group = await product.get("/apis/actions.github.com")
     assert [v["version"] for v in group["versions"]] == ["v1alpha1"]
 
@@ -182,3 +183,6 @@ async def test_the_printed_columns_have_their_values(product: Api) -> None:
         5,
     )
     assert cells["Reason"] == "R"
+    for path in KINDS:
+        shown = await product.get(path, accept=TABLE)
+        assert "Age" in [c["name"].title() for c in shown["columnDefinitions"]], path

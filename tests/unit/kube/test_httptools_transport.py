@@ -11,49 +11,9 @@ from runnerscale.core.http_dial import Address
 from runnerscale.kube.errors import ConfigError, Unreachable
 from runnerscale.kube.httptools_transport import HttptoolsTransport
 from runnerscale.kube.transport import IDLE_CONNECTION_S, Endpoint
-from tests.unit.core.test_http_connection import WHOLE, Wire
-from tests.unit.kube.virtual_network import virtual_dial
+from tests.unit.kube.virtual_network import Peers, lost_dial, virtual_dial
 
 RunVirtual = Callable[[Coroutine[Any, Any, Any]], Any]
-
-
-class Peers:
-    """A server that answers as told, and counts its connections and requests."""
-
-    def __init__(self, *, requests_each: int = 1000) -> None:
-        self.connections = 0
-        self.requests: list[bytes] = []
-        self.closed = 0
-        self._requests_each = requests_each
-
-    async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.create_server(lambda: _Peer(self), "api.test", 80)
-
-    @property
-    def requests_each(self) -> int:
-        return self._requests_each
-
-
-class _Peer(asyncio.Protocol):
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
-        self._served = 0
-
-    def connection_made(self, transport: Any) -> None:
-        self._peers.connections += 1
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._peers.requests.append(data)
-        self._served += 1
-        if self._served > self._peers.requests_each:
-            self._transport.close()
-            return
-        self._transport.write(WHOLE)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._peers.closed += 1
 
 
 def direct(**options: Any) -> HttptoolsTransport:
@@ -65,7 +25,7 @@ def test_a_read_on_a_stale_connection_is_asked_again_on_a_new_one_and_a_write_is
 ) -> None:
     async def scenario() -> list[int]:
         peers = Peers(requests_each=1)
-        await peers.start()
+        await peers.start("api.test")
         transport = direct()
         for _ in range(2):
             assert (await transport.request("GET", "/x")).body == b"hello"
@@ -78,15 +38,6 @@ def test_a_read_on_a_stale_connection_is_asked_again_on_a_new_one_and_a_write_is
 
     # The second GET went out twice: unanswered on the first connection, answered on the second.
     assert run_virtual(scenario()) == [3, 2, 4]
-
-
-async def lost_dial(address: Address, make: Callable[[], HttpConnection]) -> HttpConnection:
-    """A connection that its peer closed before anything could be written."""
-    made, wire = make(), Wire()
-    made.connection_made(wire)  # type: ignore[arg-type]
-    wire.close()
-    made.connection_lost(None)
-    return made
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -103,7 +54,7 @@ async def test_a_connection_that_is_lost_before_it_is_used_is_unreachable(method
 def test_connections_that_nobody_uses_are_closed(run_virtual: RunVirtual) -> None:
     async def scenario() -> tuple[int, int]:
         peers = Peers()
-        await peers.start()
+        await peers.start("api.test")
         transport = direct()
         async with asyncio.TaskGroup() as group:
             for _ in range(5):
@@ -118,7 +69,7 @@ def test_connections_that_nobody_uses_are_closed(run_virtual: RunVirtual) -> Non
 def test_no_more_connections_than_the_bound(run_virtual: RunVirtual) -> None:
     async def scenario() -> int:
         peers = Peers()
-        await peers.start()
+        await peers.start("api.test")
         transport = direct(connections_max=3)
         async with asyncio.TaskGroup() as group:
             for _ in range(30):
@@ -132,7 +83,7 @@ def test_no_more_connections_than_the_bound(run_virtual: RunVirtual) -> None:
 def test_new_tls_settings_are_used_from_the_next_request_on(run_virtual: RunVirtual) -> None:
     async def scenario() -> tuple[int, list[object]]:
         peers = Peers()
-        await peers.start()
+        await peers.start("api.test")
         seen: list[object] = []
 
         async def dial(address: Address, make: Any) -> HttpConnection:
@@ -161,7 +112,7 @@ async def test_no_header_ends_its_line_early(value: str) -> None:
 def test_paths_and_queries_are_quoted(run_virtual: RunVirtual) -> None:
     async def scenario() -> bytes:
         peers = Peers()
-        await peers.start()
+        await peers.start("api.test")
         transport = direct()
         await transport.request(
             "GET", "/api/v1/pods/a b\r\nX: y%20z", query={"labelSelector": "a=b,c in (d)"}

@@ -6,7 +6,6 @@ behind. Time is the loop's own: what an elector believes about it is its own aff
 """
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +13,6 @@ import async_solipsism
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from runnerscale.core.randomness import seeded
 from runnerscale.kube.errors import Unreachable
@@ -190,10 +188,7 @@ RATES = st.lists(st.sampled_from([1.0, 0.99, 1.01]), min_size=3, max_size=3)
 OFF = st.lists(st.sampled_from([0.0, 7200.0, -86_400.0]), min_size=3, max_size=3)
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with capture_logs():
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.mark.filterwarnings("ignore::async_solipsism.ResolutionWarning")

@@ -97,6 +97,8 @@ def test_an_empty_poll_tells_the_number_again_and_the_metric_with_it(run_virtual
     async def scene() -> None:
         this = world(session(50.0, assigned=2))
         async with running(this):
+            await until(lambda: len(this.patches) == 1)
+            this.metrics.record_desired(0)  # so that it is seen when it is recorded anew
             await until(lambda: len(this.patches) == 2)
         assert this.patches == [(2, 0), (2, 0)]
         assert value(this.metrics, "gha_desired_runners") == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runnerscale.api import go_form, version_gate
@@ -48,6 +48,7 @@ from runnerscale.scaleset.decode import DecodeError
 from runnerscale.scaleset.errors import InvalidConfigUrl, InvalidProxy
 from runnerscale.scaleset.messages import decode_message
 from runnerscale.scaleset.proxy import goes_direct, parse_proxy
+from tests.properties import examples
 
 JWT = "eyJleHAiOjF9"  # {"exp":1}
 SIZE_MAX = 200_000  # of what is made of an input of a few hundred bytes
@@ -334,13 +335,7 @@ def test_the_examples_are_good_ones_or_refused_in_order(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(
-    max_examples=30,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+@examples(30)
 def test_bent_examples_are_values_or_the_documented_error(name: str, data: st.DataObject) -> None:
     read(name, data.draw(bent(PARSERS[name].examples)))
 
@@ -359,13 +354,7 @@ def test_a_quantity_of_few_letters_does_not_become_a_gigabyte(name: str, text: s
 
 
 @given(data=bent((KUBECONFIG,)))
-@settings(
-    max_examples=40,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+@examples(40)
 def test_bent_kubeconfigs_are_configurations_or_a_config_error(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runnerscale.api.listener_word import MESSAGE_MAX, decoded
@@ -37,6 +37,7 @@ from runnerscale.scaleset.credentials import app_credentials, personal_access_to
 from runnerscale.scaleset.decode import DecodeError
 from runnerscale.scaleset.errors import InvalidCertificate, InvalidCredentials
 from runnerscale.scaleset.transport import Request, Response, UnusableRequest
+from tests.properties import examples
 from tests.unit.security.test_fuzz_parsers import (
     PIECES,
     SIZE_MAX,
@@ -256,13 +257,7 @@ def test_the_examples_of_small_readers_are_good_ones_or_refused_in_order(name: s
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(
-    max_examples=25,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+@examples(25)
 def test_bent_examples_of_small_readers_end_in_order(name: str, data: st.DataObject) -> None:
     read(name, data.draw(bent(PARSERS[name].examples)))
 

@@ -58,11 +58,16 @@ def test_no_pin_goes_back_below_a_known_advisory(name: str) -> None:
 
 
 def test_everything_that_installs_asks_for_hashes() -> None:
-    for path in ("Makefile", "Dockerfile", "image/Dockerfile"):
-        if not (ROOT / path).exists():
-            continue
-        text = (ROOT / path).read_text().replace("\\\n", " ")
-        for line in text.splitlines():
-            if "pip install" in line or "pip sync" in line:
-                ours = re.search(r"--no-deps.*(-e |\.$|\s\.\s|\.whl)", line)
-                assert "--require-hashes" in line or ours, (path, line.strip())
+    places = [ROOT / "Makefile", ROOT / "Dockerfile", ROOT / ".ci/run"]
+    places += [p for folder in ("image", "tools") for p in (ROOT / folder).iterdir() if p.is_file()]
+    installing = {}
+    for path in places:
+        text = path.read_text().replace("\\\n", " ")
+        lines = [line.strip() for line in text.splitlines() if "pip install" in line]
+        if lines:
+            installing[path.relative_to(ROOT).as_posix()] = lines
+    assert set(installing) == {"Makefile", "image/build.sh"}
+    for path, lines in installing.items():
+        for line in lines:
+            ours = re.search(r"--no-deps.* --editable \.$", line)
+            assert "--require-hashes" in line or ours, (path, line)

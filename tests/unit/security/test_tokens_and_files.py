@@ -16,7 +16,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from runnerscale.api.crds import crd_documents
-from runnerscale.apiserver import authentication
 from runnerscale.apiserver.authentication import Authenticator
 from runnerscale.apiserver.credentials import (
     IdentityRequest,
@@ -33,16 +32,18 @@ from runnerscale.app import single_machine
 from runnerscale.app.api_server import ensure_token
 from runnerscale.core.clock import ManualClock, SystemClock
 from runnerscale.core.randomness import seeded, system_random
+from runnerscale.core.secret import SecretText
 from runnerscale.fake_github.by_secret import BySecret, same_secret
 from runnerscale.fake_github.ids import new_token
 from runnerscale.fake_github.options import Options, OptionsInvalid
+from runnerscale.fake_github.server import serve_fake_github
 from runnerscale.kube.cluster import ClusterConfig, open_client
 from runnerscale.node import node_server, pod_spec
 from runnerscale.node.attempt_files import NodeFolder, PodRef
 from runnerscale.node.questions import Questions, SystemNetwork
 from runnerscale.scaleset.trust import tls_context
 from tests.unit.apiserver.harness import CM, KEY, serving
-from tests.unit.security.test_bodies import api_server, github, node
+from tests.unit.security.test_bodies import api_server, node
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "runnerscale"
 BITS_MIN = 128
@@ -75,10 +76,22 @@ def test_what_the_pretended_github_gives_out_cannot_be_foretold() -> None:
         system_random().getstate()
 
 
-def test_a_token_of_an_account_is_signed_and_bound() -> None:
-    text = inspect.getsource(authentication)
-    assert 'algorithms=["HS256"]' in text  # and no other, "none" least of all
-    assert len(KEY.reveal()) >= 32
+async def test_a_token_of_an_account_is_signed_and_bound() -> None:
+    async with serving() as api:
+        path = "/api/v1/namespaces/default/serviceaccounts/default"
+        token = str((await api.create(f"{path}/token", {"spec": {}}))["status.token"])
+        claims = jwt.decode(token, options={"verify_signature": False})
+        forged = [
+            jwt.encode(claims, "", algorithm="none"),
+            jwt.encode(claims, "x" * 64, algorithm="HS256"),
+            jwt.encode(claims, KEY.reveal() * 2, algorithm="HS512"),
+            token.rpartition(".")[0] + ".",
+        ]
+        assert [(await api.get(CM, token=each)).code for each in forged] == [401] * 4
+        again = jwt.encode(claims, KEY.reveal(), algorithm="HS256")
+        assert (await api.get(CM, token=again)).code == 403  # known, and without a right
+        assert (await api.delete(path)).code == 200
+        assert (await api.get(CM, token=again)).code == 401  # bound to an account that is there
 
 
 ODD = [b"\xff\xfe", b"a.b.c", b"\xc3\xa9.x.y", b"e30.e30.e30", b"x" * 7000, b"bnVsbA.bnVsbA.x"]
@@ -98,18 +111,20 @@ async def test_a_token_of_any_bytes_is_only_a_wrong_token(
         writer.close()
 
 
-async def test_the_pretended_github_refuses_any_bytes_too(tmp_path: Path) -> None:
-    async with github(tmp_path) as (url, _):
-        port = int(url.split(":")[2].split("/")[0])
-        for path in (
-            b"orgs/o/actions/runners/registration-token",
-            b"_apis/runtime/runnerscalesets",
-        ):
+@pytest.mark.parametrize(
+    "path", ["api/v3/orgs/o/actions/runners/registration-token", "control/jobs"]
+)
+async def test_the_pretended_github_refuses_any_bytes_too(path: str) -> None:
+    wanted = Options(access_tokens=(SecretText("good"),), control_token=SecretText("good"))
+    async with serve_fake_github(wanted, clock=SystemClock(), random=seeded(1)) as fake:
+        port = int(fake.base_url.rpartition(":")[2])
+        for token in ODD:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            head = b"POST /api/v3/" + path + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"
-            writer.write(head + b"Authorization: Bearer \xff\xfe\r\n\r\n")
-            assert (await reader.read(200)).split(b" ")[1] < b"500"
+            head = f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n".encode()
+            writer.write(head + b"Authorization: Bearer " + token + b"\r\n\r\n")
+            code = (await reader.read(200)).split(b" ")[1]
             writer.close()
+            assert code == b"401", token
 
 
 def calls_of(function: Any) -> set[str]:
