@@ -6,6 +6,7 @@ what belongs to a kind as a whole: names, columns, rules over several fields.
 Contract: resources-and-controllers 1.1.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,7 +18,6 @@ from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS
 from runnerscale.api.ephemeral_runner_set import EPHEMERAL_RUNNER_SETS
 from runnerscale.api.names import RUNNER_SET_NAME_MAX
 from runnerscale.api.schema import struct_schema, summary
-from runnerscale.core.records import dataclass
 from runnerscale.kube.objects import KubeObject
 from runnerscale.kube.resource import Resource
 

@@ -8,10 +8,10 @@ Pure.
 """
 
 import json
+from dataclasses import dataclass
 
 from runnerscale.api.reasons import Reason
 from runnerscale.core.clock import format_time, parse_time
-from runnerscale.core.records import dataclass
 
 # In the environment of a listener whose pod a controller of ours made. Without it the listener
 # works for ARC's, which must not meet an annotation that it does not know: it compares those of

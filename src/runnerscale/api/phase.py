@@ -4,9 +4,8 @@ Whether a runner may be deleted is never decided by its phase but by `has_job` a
 own answer. Contract: design section 4; resources-and-controllers 1.7.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
-
-from runnerscale.core.records import dataclass
 
 
 class RunnerPhase(StrEnum):

@@ -5,8 +5,9 @@ is a member of `Reason`; each has a heading in `docs/troubleshooting.md` (a test
 Missing one? Add it at the end, in the same shape. Who says what when: `controllers/reporting.py`.
 """
 
+from dataclasses import dataclass
+
 from runnerscale.api.catalogue import Entry, Severity
-from runnerscale.core.records import dataclass
 
 
 class Reason(Entry):

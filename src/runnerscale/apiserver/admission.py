@@ -6,6 +6,7 @@ demo hands in a function that refuses what it likes.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from runnerscale.apiserver.builtin_kinds import RBAC
@@ -15,7 +16,6 @@ from runnerscale.apiserver.quota import Quotas
 from runnerscale.apiserver.store import Store
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random, name_suffix
-from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

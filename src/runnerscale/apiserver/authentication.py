@@ -7,6 +7,7 @@ with the account, and with the pod it is bound to. No token ever reaches a log o
 import hashlib
 import hmac
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jwt
@@ -17,7 +18,6 @@ from runnerscale.apiserver.record import Record
 from runnerscale.apiserver.store import Store
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random, uuid_text
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 
 Json = dict[str, Any]

@@ -5,6 +5,7 @@
 
 import base64
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from runnerscale.apiserver import formats
@@ -21,7 +22,6 @@ from runnerscale.apiserver.failures import (
 from runnerscale.apiserver.plain_values import well_shaped
 from runnerscale.apiserver.pod_defaults import default_pod
 from runnerscale.apiserver.pod_rules import check_pod, check_pod_update
-from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ that a strict request can be refused.
 """
 
 import binascii
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 
 from runnerscale.apiserver.formats import parse_quantity
-from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

@@ -8,6 +8,7 @@ declared fields, as in Kubernetes, which also keeps large open templates out of 
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import cel
@@ -21,7 +22,6 @@ from runnerscale.apiserver.failures import (
     wrong,
 )
 from runnerscale.apiserver.schema import ABSENT, Schema, item_key, keyed
-from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

@@ -8,6 +8,7 @@ nothing. Keys never leave the folder (mode 0600).
 import ipaddress
 import os
 import ssl
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from runnerscale.core.private_folder import make_private
-from runnerscale.core.records import dataclass
 
 CA_DAYS = 3650
 SERVER_DAYS = 365

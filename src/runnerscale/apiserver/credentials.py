@@ -6,6 +6,7 @@ Real secrets come from the operating system, never from the seeded random.
 import base64
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import yaml
 from runnerscale.apiserver.authentication import Identity
 from runnerscale.apiserver.certificates import UnusableFile, write_secret_file
 from runnerscale.core.private_folder import make_private
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 
 Json = dict[str, Any]

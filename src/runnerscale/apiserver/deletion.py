@@ -5,6 +5,7 @@ Pods on a node get their grace period and stay until the node's agent deletes th
 content of a namespace) is `housekeeping.py`.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from runnerscale.apiserver.admission import Attributes
@@ -17,7 +18,6 @@ from runnerscale.apiserver.metadata import FOREGROUND, ORPHAN
 from runnerscale.apiserver.operations import Caller, Operations
 from runnerscale.apiserver.record import Record, encode_json
 from runnerscale.core.clock import format_time, parse_time
-from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

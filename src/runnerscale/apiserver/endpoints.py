@@ -5,7 +5,7 @@ its answer waits until the store has it on disk.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runnerscale.apiserver.bodies import check_type_names as check_types
@@ -35,7 +35,6 @@ from runnerscale.apiserver.reviews import Reviews
 from runnerscale.apiserver.store import Store
 from runnerscale.apiserver.strategic_patch import strategic_patch
 from runnerscale.apiserver.subresources import bind_pod, evict_pod
-from runnerscale.core.records import replace
 
 Json = dict[str, Any]
 

@@ -6,9 +6,8 @@ something is refused is decided elsewhere; this file only knows how to say it.
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from runnerscale.core.records import dataclass
 
 OMITTED: Any = object()  # the bad value is not repeated in the text
 

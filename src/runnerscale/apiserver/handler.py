@@ -7,6 +7,7 @@ into the connection.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import structlog
 from aiohttp import web
@@ -41,7 +42,6 @@ from runnerscale.apiserver.store import Store, StoreError
 from runnerscale.apiserver.watching import Watches, WatchOptions
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 
 log = structlog.get_logger(__name__)
 

@@ -6,10 +6,8 @@ CustomResourceDefinition. What may be done with objects of a kind is decided by 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from runnerscale.core.records import dataclass
 
 if TYPE_CHECKING:
     from runnerscale.apiserver.schema import Schema

@@ -8,6 +8,7 @@ Watching a collection is `watching.py`.
 import base64
 from bisect import bisect_right
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -27,7 +28,6 @@ from runnerscale.apiserver.record import Record, encode_json
 from runnerscale.apiserver.selectors import Match, combined, parse_fields, parse_labels
 from runnerscale.apiserver.store import Store
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

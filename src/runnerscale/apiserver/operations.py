@@ -7,7 +7,7 @@ single kinds are `builtin_rules.py`, `schema.py` and `admission.py`; deletion is
 """
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from runnerscale.apiserver import metadata
@@ -44,7 +44,6 @@ from runnerscale.apiserver.write_rules import (
 )
 from runnerscale.core.clock import Clock, format_time
 from runnerscale.core.randomness import Random, name_suffix
-from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

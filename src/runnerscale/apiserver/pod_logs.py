@@ -5,6 +5,7 @@ carries the question is handed in, so a virtual network can stand in.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,7 +15,6 @@ from runnerscale.apiserver.failures import ApiFailure, bad_request, internal, no
 from runnerscale.apiserver.paths import is_true
 from runnerscale.apiserver.record import Record
 from runnerscale.apiserver.store import Store
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 
 Json = dict[str, Any]

@@ -6,13 +6,13 @@ do not hold (`check_escalation`, `check_bind`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from runnerscale.apiserver.builtin_kinds import RBAC
 from runnerscale.apiserver.failures import forbidden, quoted
 from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.store import Store
-from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

@@ -3,6 +3,7 @@
 Bytes of stored objects are passed on as they are; only tables and partial objects decode.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from runnerscale.apiserver.failures import ApiFailure, not_acceptable
@@ -10,7 +11,6 @@ from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.lists import Page
 from runnerscale.apiserver.record import decode_object, encode_json
 from runnerscale.apiserver.tables import partial_metadata, table
-from runnerscale.core.records import dataclass
 
 Json = dict[str, Any]
 

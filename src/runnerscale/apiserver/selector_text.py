@@ -4,10 +4,10 @@ What a requirement means for the labels of an object is `selectors.py`.
 """
 
 import re
+from dataclasses import dataclass
 
 from runnerscale.apiserver import formats
 from runnerscale.apiserver.failures import ApiFailure, bad_request, quoted
-from runnerscale.core.records import dataclass
 
 SPECIAL = "=!(),><"
 _TOKENS = (")", ",", "!", "==", "=", ">", "<", "!=", "(")

@@ -12,7 +12,7 @@ import errno
 import ipaddress
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,6 @@ from runnerscale.apiserver.store import Store, StoreError
 from runnerscale.apiserver.watching import Watches
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 
 log = structlog.get_logger(__name__)

@@ -9,11 +9,11 @@ is SQLite (`sqlite_journal.py`) or nothing (`MemoryStore`: no thread, for simula
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from runnerscale.apiserver.change_log import Change, ChangeLog, ChangeType
 from runnerscale.apiserver.record import Json, Key, Record
-from runnerscale.core.records import dataclass
 
 
 class StoreError(Exception):

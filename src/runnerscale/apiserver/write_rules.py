@@ -3,6 +3,7 @@
 Used by `operations.py`, which knows when each is asked; nothing here reads the store.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from runnerscale.apiserver.cel_rules import check_rules
@@ -11,7 +12,6 @@ from runnerscale.apiserver.kinds import Kind
 from runnerscale.apiserver.record import Record
 from runnerscale.apiserver.schema import validate
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import replace
 
 Json = dict[str, Any]
 

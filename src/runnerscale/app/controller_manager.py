@@ -9,6 +9,7 @@ import gc
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -44,7 +45,6 @@ from runnerscale.controllers.stuck import StuckPasses
 from runnerscale.controllers.unreadable import mark_unreadable, report_unreadable
 from runnerscale.core.clock import Clock, SystemClock
 from runnerscale.core.randomness import Random, hex_text, system_random
-from runnerscale.core.records import dataclass
 from runnerscale.credentials.clients import ClientCache
 from runnerscale.kube.builtin import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from runnerscale.kube.client import KubeClient

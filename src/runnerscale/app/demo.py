@@ -9,6 +9,7 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,6 @@ from runnerscale.app.versions import COMPATIBLE_VERSION
 from runnerscale.core.clock import Clock, SystemClock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random, seeded, system_random
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github.workflow import parse_workflow
 from runnerscale.fake_github.workflow_yaml import WorkflowError
 from runnerscale.kube.errors import KubeError, NotFound

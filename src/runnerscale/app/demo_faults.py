@@ -8,6 +8,7 @@ misbehaves (their own controls), or somebody edits objects. Reasons are those of
 import base64
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -24,7 +25,6 @@ from runnerscale.app.single_machine import (
     NODE_AGENT,
     Machine,
 )
-from runnerscale.core.records import dataclass
 from runnerscale.core.whole_number import whole_number
 from runnerscale.kube.builtin import SECRETS
 from runnerscale.kube.errors import Invalid, NotFound

@@ -5,10 +5,8 @@ Pure. Who draws them is `cli/demo_view.py`; where they come from is `demo.py`.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
-
-from runnerscale.core.records import dataclass
 
 BAD_JOBS_MAX = 10  # named in the summary
 DONE = frozenset({"succeeded", "failed", "skipped", "cancelled"})

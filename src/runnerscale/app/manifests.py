@@ -6,10 +6,10 @@ What the charts render for a real cluster is theirs; this page is for the embedd
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from runnerscale.api.autoscaling_runner_set import AUTOSCALING_RUNNER_SETS
-from runnerscale.core.records import dataclass
 from runnerscale.kube.builtin import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,

@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
@@ -30,7 +31,6 @@ from runnerscale.core.clock import Clock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.private_folder import make_private
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.cluster import load_config, open_client, tls_context

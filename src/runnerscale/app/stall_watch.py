@@ -15,13 +15,13 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from sys import _current_frames
 from types import FrameType
 
 import structlog
 
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import dataclass
 from runnerscale.core.whole_number import whole_number
 
 log = structlog.get_logger(__name__)

@@ -7,6 +7,7 @@ that was read, so that nobody's word is lost. What is to be said, and until when
 """
 
 import asyncio
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import msgspec
@@ -15,7 +16,6 @@ import structlog
 from runnerscale.controllers.conditions import as_body, find, shortened, with_condition
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import dataclass, replace
 from runnerscale.kube.client import Client
 from runnerscale.kube.errors import BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
 from runnerscale.kube.objects import AnyObject, Condition, ObjectReference

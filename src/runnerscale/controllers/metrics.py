@@ -5,10 +5,9 @@ Series go with their object (W40). Metrics of queues, workers and the API client
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
-
-from runnerscale.core.records import dataclass
 
 SCALE_SET_LABELS = ("name", "namespace", "repository", "organization", "enterprise")
 TROUBLE_SERIES_MAX = 2000  # past this, objects share the series with an empty name

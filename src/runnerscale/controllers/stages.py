@@ -5,11 +5,11 @@ nothing else makes sense in this pass (the object is going). Pure.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from runnerscale.api.catalogue import Severity
 from runnerscale.api.reasons import Trouble
-from runnerscale.core.records import dataclass
 from runnerscale.kube.reconcile import Plan
 
 A = TypeVar("A")

@@ -1,7 +1,8 @@
 """How long to wait before trying again: growing, capped, and never in step with others."""
 
+from dataclasses import dataclass
+
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 
 ATTEMPT_MAX = 64  # past this the cap is reached for any sensible factor; keeps the power finite
 

@@ -1,9 +1,9 @@
 """A point in time after which a piece of work is not worth finishing."""
 
 import asyncio
+from dataclasses import dataclass
 
 from runnerscale.core.clock import WAIT_MIN_S, Clock
-from runnerscale.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from runnerscale.core.http_connection import HttpConnection
-from runnerscale.core.records import dataclass
 
 # A peer that vanished without a word (node lost, half-open connection) is noticed after
 # KEEPALIVE_IDLE_S + KEEPALIVE_TRIES * KEEPALIVE_EVERY_S, also on a quiet watch.

@@ -13,13 +13,12 @@ What the pages say, and where they are served, is the caller's.
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
 import structlog
-
-from runnerscale.core.records import dataclass
 
 log = structlog.get_logger(__name__)
 

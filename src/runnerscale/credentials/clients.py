@@ -14,13 +14,13 @@ Contract: resources-and-controllers 5.4; github-service-and-listener 3.5, W43.
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import structlog
 
 from runnerscale.api.reasons import Reason
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.credentials.ca import check_reference
 from runnerscale.credentials.place import GitHubPlace, PlaceTrouble, Proxy, Resolved
 from runnerscale.credentials.proxy import flattened, references

@@ -4,9 +4,9 @@ The words that reconcilers and this package share: a place as a spec names it, w
 resolves to, why it does not, and who makes clients of it (`clients.py`).
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.scaleset.client import ScaleSetClient
 

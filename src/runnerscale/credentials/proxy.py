@@ -8,9 +8,9 @@ Pure. Contract: resources-and-controllers 3.6, 5.5.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import quote
 
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.place import Proxy, ProxyServer
 from runnerscale.credentials.record import InvalidRecord, decoded, json_object

@@ -10,12 +10,12 @@ Contract: resources-and-controllers 5.2, weakness W23.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import structlog
 
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import dataclass
 
 log = structlog.get_logger(__name__)
 V = TypeVar("V")

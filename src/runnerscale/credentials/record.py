@@ -11,9 +11,9 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from runnerscale.core.records import dataclass, replace
 from runnerscale.core.secret import SecretText
 from runnerscale.scaleset.credentials import (
     Credentials,

@@ -10,11 +10,11 @@ Contract: resources-and-controllers 5.2; replaces weaknesses W23, W24.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from runnerscale.api.reasons import Reason
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.ca import certificates_in
 from runnerscale.credentials.place import AzureKeyVault, CertificateFrom, PlaceTrouble

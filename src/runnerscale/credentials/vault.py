@@ -10,13 +10,13 @@ Contract: resources-and-controllers 5.3, github-service-and-listener 6.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from runnerscale.api.reasons import Reason
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.place import AzureKeyVault, PlaceTrouble
 from runnerscale.credentials.proxy import flattened

@@ -6,9 +6,9 @@ REST under `/api/v3`, the service under `/_services/pipelines/{tenant}`. The run
 and the control API are under `/runner` and `/control` on every host. Pure.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github.options import HostedBackend
 
 GHES_SERVICE = "/_services/pipelines/"

@@ -6,12 +6,11 @@ Handlers know nothing of sockets: they get a `Call`, return an `Answer`, or rais
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
 
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github.addresses import Place
 from runnerscale.fake_github.refusals import Refused, bad_argument, rest
 from runnerscale.fake_github.wire import encode, error_json, rest_error_json

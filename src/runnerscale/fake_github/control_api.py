@@ -5,10 +5,10 @@ docs/fake-github.md. What the values look like is in `control_views.py`.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import msgspec
 
-from runnerscale.core.records import replace
 from runnerscale.fake_github import control_views as views
 from runnerscale.fake_github import jobs, runs
 from runnerscale.fake_github.answers import Answer, Call, json_answer, nothing

@@ -8,11 +8,11 @@ correlation headers (contract C2 2.1, 2.15 item 8).
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import structlog
 
-from runnerscale.core.records import dataclass, replace
 from runnerscale.fake_github import (
     control_api,
     queue_api,

@@ -7,9 +7,8 @@ line, and evaluated when its job or step is prepared.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
-
-from runnerscale.core.records import dataclass
 
 LENGTH_MAX = 4_000
 DEPTH_MAX = 40

@@ -8,11 +8,10 @@ arguments. The control API is never hit.
 """
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass, replace
 
 RULES_MAX = 500
 PATTERN_MAX = 300

@@ -5,10 +5,9 @@ The rules are in the file named after the thing: `scale_sets.py`, `sessions.py`,
 All times are seconds since the epoch, 0 means never.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github.message_queue import MessageQueue
 
 

@@ -5,10 +5,10 @@ registered under. Contract C2 section 2; the runner and control parts are ours.
 """
 
 import re
+from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github.addresses import Area, Place
 from runnerscale.fake_github.refusals import Refused, rest
 

@@ -6,9 +6,8 @@ list for people is `GET /control/presets`.
 """
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github.faults import Action, Drop, FaultInvalid, Match, Rule
 from runnerscale.fake_github.operations import OPERATIONS
 

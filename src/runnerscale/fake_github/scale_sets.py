@@ -5,8 +5,8 @@ How the service treats `RunnerSetting: {}` and a zero `createdOn` in a PATCH is 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github import jobs
 from runnerscale.fake_github.message_queue import MessageQueue
 from runnerscale.fake_github.model import RunnerGroup, ScaleSet, Tenant

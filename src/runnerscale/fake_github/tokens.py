@@ -10,9 +10,9 @@ import base64
 import hashlib
 import hmac
 import json
+from dataclasses import dataclass
 
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github.by_secret import BySecret
 from runnerscale.fake_github.ids import new_token
 

@@ -7,9 +7,9 @@ rule may wait for the next request. What each is for is said in `presets.py`.
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github import jobs, runner_sessions, scale_sets
 from runnerscale.fake_github.model import JobState, Result, ScaleSet, Session
 from runnerscale.fake_github.runners import register

@@ -6,8 +6,8 @@ none. The matrix is in `matrix.py`, when jobs run is in `runs.py`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from runnerscale.core.records import dataclass
 from runnerscale.fake_github.expressions import (
     Expression,
     ExpressionError,

@@ -10,6 +10,7 @@ import builtins
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -17,7 +18,6 @@ import msgspec
 
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.kube.builtin import PODS, SERVICE_ACCOUNTS
 from runnerscale.kube.calls import TIMEOUT_S, Calls
 from runnerscale.kube.credentials import Anonymous, Credentials

@@ -10,7 +10,7 @@ import ssl
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -18,7 +18,6 @@ import structlog
 from runnerscale.core.clock import Clock
 from runnerscale.core.http_dial import Dial, tcp_dial
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass, replace
 from runnerscale.core.secret import SecretText
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.credentials import (

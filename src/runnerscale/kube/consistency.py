@@ -10,11 +10,11 @@ Pure, but for the waiting. Who asks, and what a new list means, is `informer.py`
 """
 
 from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.kube.client import Listed
 from runnerscale.kube.objects import KubeObject, key_of
 from runnerscale.kube.resource import METADATA_ONLY, Resource

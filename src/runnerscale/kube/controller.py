@@ -8,6 +8,7 @@ comes back with backoff.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -15,7 +16,6 @@ import structlog
 
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random, hex_text
-from runnerscale.core.records import replace
 from runnerscale.kube.errors import Conflict, KubeError
 from runnerscale.kube.metrics import KubeMetrics
 from runnerscale.kube.own_writes import OwnWrites

@@ -21,9 +21,7 @@ Only these leave `kube/`; the HTTP library's own errors are mapped in one place
 holds the tree and the mapping.
 """
 
-from dataclasses import field
-
-from runnerscale.core.records import dataclass
+from dataclasses import dataclass, field
 
 
 class KubeError(Exception):

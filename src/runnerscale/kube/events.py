@@ -8,6 +8,7 @@ ARC's charts) is left alone after one log line, and tried again after a while.
 
 import asyncio
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Literal
 
 import structlog
@@ -15,7 +16,6 @@ import structlog
 from runnerscale.core.clock import Clock, format_time
 from runnerscale.core.plain_text import one_line
 from runnerscale.core.randomness import Random, hex_text
-from runnerscale.core.records import dataclass
 from runnerscale.kube.builtin import EVENTS
 from runnerscale.kube.client import Client
 from runnerscale.kube.errors import Forbidden, KubeError, NotFound

@@ -9,13 +9,12 @@ the beginning, in a sentence.
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from runnerscale.core.clock import Clock, parse_time
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.kube.credentials import bearer
 from runnerscale.kube.errors import ConfigError

@@ -6,11 +6,10 @@ field is `T | None`, because the API server does send `null` (a bookmark's
 creationTimestamp, for one).
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-
-from runnerscale.core.records import dataclass
 
 # What a raw field holds when the object has none. Not None: msgspec reads `Raw | None` as null
 # only. An empty Raw is left out when it is written, in structs that omit defaults.

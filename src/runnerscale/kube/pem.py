@@ -1,6 +1,7 @@
 """A client certificate with its key, as text."""
 
-from runnerscale.core.records import dataclass
+from dataclasses import dataclass
+
 from runnerscale.core.secret import SecretText
 
 

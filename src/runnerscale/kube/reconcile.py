@@ -7,10 +7,8 @@ again and what is counted is `controller.py`.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
-
-from runnerscale.core.records import dataclass
 
 A = TypeVar("A")  # action
 R = TypeVar("R")  # answer

@@ -1,8 +1,8 @@
 """Which REST path and which type belong to a kind."""
 
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from runnerscale.core.records import dataclass
 from runnerscale.kube.objects import KubeObject
 
 T = TypeVar("T", bound=KubeObject)

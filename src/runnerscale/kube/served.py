@@ -6,9 +6,9 @@ resources and fields there should be is the caller's business (`app/api_check.py
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from runnerscale.core.records import dataclass
 from runnerscale.kube.client import KubeClient
 from runnerscale.kube.errors import BadAnswer, NotFound
 

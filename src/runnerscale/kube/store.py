@@ -5,9 +5,9 @@ changes the store object by object, so a reader between two awaits always sees w
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from runnerscale.core.records import dataclass
 from runnerscale.kube.objects import KubeObject
 
 T = TypeVar("T", bound=KubeObject)

@@ -13,9 +13,9 @@ proxy is used only where the kubeconfig names one.
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
-from runnerscale.core.records import dataclass
 from runnerscale.kube.errors import BadAnswer
 
 CONNECTIONS_MAX = 100  # calls at once; more wait in line within their deadline

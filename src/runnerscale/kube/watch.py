@@ -7,11 +7,11 @@ read, so that the stream goes on. What follows an error or a cut is `informer.py
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from runnerscale.core.records import dataclass
 from runnerscale.kube.depth import CUT, DEPTH_MAX, TOO_DEEP, cut_below
 from runnerscale.kube.errors import ApiError, BadAnswer
 from runnerscale.kube.objects import KubeObject

@@ -9,8 +9,8 @@ Pure. Contract: github-service-and-listener 2.11, 4.3; replaces W34 (everything 
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from runnerscale.core.records import dataclass, replace
 from runnerscale.scaleset.model import JobEvent, JobEventKind, Statistics
 
 OFFERS_MAX = 1000  # more are dropped, the oldest first: they wait for another listener

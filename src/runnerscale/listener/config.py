@@ -9,11 +9,11 @@ Pure. Contract: github-service-and-listener 6; resources-and-controllers 3.5. Fi
 (negative minimum) and the missing check of a vault without its settings (W15).
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.place import AzureKeyVault, Proxy, ProxyServer
 from runnerscale.credentials.record import (

@@ -13,6 +13,7 @@ W49 (an older Role without `get` was fatal).
 """
 
 import re
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, assert_never
 
@@ -25,7 +26,6 @@ from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.kube import errors
 from runnerscale.kube.client import Client
 from runnerscale.kube.objects import is_deleting

@@ -9,12 +9,11 @@ Pure. Contract: github-service-and-listener 7.1-7.3.
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import msgspec
-
-from runnerscale.core.records import dataclass
 
 DEFAULT_BUCKETS = (
     *(0.01, 0.05, 0.1, 0.5),

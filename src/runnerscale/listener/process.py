@@ -15,6 +15,7 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,7 +27,6 @@ from runnerscale.api.reasons import Reason
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random, uuid_text
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.credentials.place import AzureKeyVault, PlaceTrouble
 from runnerscale.credentials.record import credentials_of

@@ -3,7 +3,7 @@
 A file of its own, because what serves it is large and only loaded where metrics are wanted.
 """
 
-from runnerscale.core.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

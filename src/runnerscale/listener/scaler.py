@@ -15,9 +15,9 @@ sent as 0).
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from runnerscale.core.records import dataclass, replace
 from runnerscale.scaleset.model import JobEvent, JobEventKind
 
 SEQUENCE_MAX = 2_147_483_647  # the id is an int32 to everybody who reads it

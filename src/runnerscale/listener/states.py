@@ -7,12 +7,12 @@ a growing and capped pause and a reason that a person can look up. The state is 
 Pure: errors are values here. Contract: github-service-and-listener 5.2, W2, W10, W11.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from runnerscale.api.reasons import Reason
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.scaleset import errors
 
 

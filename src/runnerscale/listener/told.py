@@ -9,13 +9,13 @@ The writing itself is `teller.py`; the form, `api/listener_word.py`. Pure.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runnerscale.api.labels import LISTENER_TROUBLE
 from runnerscale.api.listener_word import ListenerWord, decoded, encoded
 from runnerscale.api.reasons import Reason
 from runnerscale.core.backoff import Backoff
-from runnerscale.core.records import dataclass, replace
 from runnerscale.listener.states import Situation, State
 
 # These may be over in a moment, and then nobody need know.

@@ -7,8 +7,7 @@ Pure. Contract: github-service-and-listener 7.4.
 """
 
 import re
-
-from runnerscale.core.records import dataclass
+from dataclasses import dataclass
 
 _PULL = re.compile(r"refs/pull/([^/]+)/")
 

@@ -3,9 +3,8 @@
 State only, no rule: what follows from it is `pod_plan.py`, which sees it as a `ContainerView`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from runnerscale.core.records import replace
 from runnerscale.kube.builtin import ContainerStatus
 from runnerscale.node.pod_spec import Container
 from runnerscale.node.pod_view import ContainerView, Kind, Waiting

@@ -8,10 +8,9 @@ Pure: the Secrets and ConfigMaps were read by `preparation.py`.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from decimal import Decimal
 
-from runnerscale.core.records import dataclass
 from runnerscale.node.pod_spec import (
     Container,
     EnvVar,

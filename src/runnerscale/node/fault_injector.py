@@ -7,12 +7,12 @@ it. The node itself is mute meanwhile (`presence.py`).
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from runnerscale.core.clock import Clock, format_time
-from runnerscale.core.records import replace
 from runnerscale.kube.builtin import NODES
 from runnerscale.kube.client import PatchType
 from runnerscale.kube.errors import KubeError

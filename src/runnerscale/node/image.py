@@ -6,10 +6,9 @@ kubelet's, because the controllers look at them. Pure.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from runnerscale.core.records import dataclass
 from runnerscale.node.config import ImageRule, NodeConfig
 
 REFERENCE_MAX = 4096

@@ -7,10 +7,10 @@ with their time in front if that is asked for.
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from runnerscale.core.clock import Clock, parse_time
-from runnerscale.core.records import dataclass
 from runnerscale.node.shim_logs import LOG_NAME, OLD_LOG_NAME
 
 FOLLOW_WAIT_S = 0.2

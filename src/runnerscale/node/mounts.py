@@ -11,9 +11,8 @@ Pure: `lookup` says what is there; `shim_mounts.py` carries the plan out.
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-
-from runnerscale.core.records import dataclass
 
 
 class There(Enum):

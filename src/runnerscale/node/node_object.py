@@ -2,10 +2,10 @@
 
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from runnerscale.core.clock import format_micro_time, format_time
-from runnerscale.core.records import dataclass
 from runnerscale.node.environment import LOOPBACK
 
 LEASE_NAMESPACE = "kube-node-lease"

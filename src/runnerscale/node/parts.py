@@ -5,6 +5,7 @@ What the parts do with each other is `agent.py`.
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -12,7 +13,6 @@ from prometheus_client import CollectorRegistry
 from runnerscale.core.bounded import Gate
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.kube.events import EventRecorder
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.metrics import KubeMetrics

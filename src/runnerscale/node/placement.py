@@ -5,8 +5,8 @@ share the machine; the number of pods is the limit. The words are the scheduler'
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from runnerscale.core.records import dataclass
 from runnerscale.node.pod_spec import NodePod, is_terminal, uid_of
 
 SCHEDULER = "default-scheduler"

@@ -7,7 +7,8 @@ ended container comes back is `restart.py`; what the API server is told is `pod_
 Pure. Contract: resources-and-controllers 4.4.3 (what the controllers look at).
 """
 
-from runnerscale.core.records import dataclass
+from dataclasses import dataclass
+
 from runnerscale.node.pod_view import ContainerView, Kind, PodOver, PodView
 from runnerscale.node.restart import comes_back, restart_at_s
 

@@ -4,9 +4,9 @@ Made by `pod_worker.py`; judged by `pod_plan.py` and `restart.py`, told to the A
 `pod_status.py`.
 """
 
+from dataclasses import dataclass
 from enum import Enum
 
-from runnerscale.core.records import dataclass
 from runnerscale.node.processes import ExitStatus
 
 

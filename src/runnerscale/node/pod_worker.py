@@ -6,6 +6,7 @@ pod uid; it is the only writer of that pod's status, and the only one that touch
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -14,7 +15,6 @@ from runnerscale.core.backoff import Backoff
 from runnerscale.core.bounded import Gate
 from runnerscale.core.clock import Clock, parse_time
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass, replace
 from runnerscale.kube.builtin import PodCondition
 from runnerscale.kube.errors import Conflict, KubeError, NotFound
 from runnerscale.kube.events import EventRecorder, EventType

@@ -10,13 +10,13 @@ import base64
 import binascii
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 import structlog
 
 from runnerscale.core.bounded import Gate
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import dataclass
 from runnerscale.kube.builtin import CONFIG_MAPS, SECRETS
 from runnerscale.kube.errors import KubeError, NotFound
 from runnerscale.node.config import NodeConfig

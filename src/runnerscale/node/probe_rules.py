@@ -3,7 +3,8 @@
 Asking is `prober.py`. Defaults are Kubernetes'.
 """
 
-from runnerscale.core.records import dataclass, replace
+from dataclasses import dataclass, replace
+
 from runnerscale.core.whole_number import whole_number
 from runnerscale.node.pod_spec import Container, Probe
 

@@ -6,10 +6,8 @@ that may have started is never started again, even when the agent was killed in 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
-
-from runnerscale.core.records import dataclass
 
 CODE_KILLED = 137  # 128 + SIGKILL, also "nobody knows how it ended"
 CODE_NOT_STARTED = 128

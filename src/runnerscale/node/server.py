@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -20,7 +21,6 @@ import runnerscale
 from runnerscale.core.clock import Clock
 from runnerscale.core.private_folder import make_private
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.node.agent import NodeAgent
 from runnerscale.node.attempt_files import NodeFolder

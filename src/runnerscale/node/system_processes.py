@@ -11,13 +11,13 @@ import errno
 import os
 import resource
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import replace
 from runnerscale.node import process_identity, volume_files
 from runnerscale.node.attempt_files import (
     AttemptFolder,

@@ -9,12 +9,11 @@ Writing a token where a pod sees it is `preparation.py`.
 import asyncio
 import base64
 import binascii
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import msgspec
 
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.kube.builtin import SERVICE_ACCOUNTS
 from runnerscale.node.node_client import NodeClient

@@ -6,9 +6,8 @@ Pure: the Secrets, ConfigMaps and tokens were read by `preparation.py`; writing 
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from runnerscale.core.records import dataclass
 from runnerscale.node.environment import (
     Contents,
     EnvironmentProblem,

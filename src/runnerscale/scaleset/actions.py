@@ -10,12 +10,12 @@ Contract: github-service-and-listener 2.1, 2.5.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from runnerscale.core.clock import Clock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.scaleset import requests
 from runnerscale.scaleset.answers import SeveralFound

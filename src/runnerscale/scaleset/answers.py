@@ -10,10 +10,10 @@ import base64
 import binascii
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.scaleset.decode import DecodeError, Fields, parse, parse_object
 from runnerscale.scaleset.model import (

@@ -9,6 +9,7 @@ Contract: github-service-and-listener 3.1; replaces weaknesses W3, W7, W8, W9, W
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
 from enum import Enum
 from urllib.parse import urlsplit
 
@@ -17,7 +18,6 @@ import structlog
 from runnerscale.core.clock import Clock
 from runnerscale.core.deadline import Deadline
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass, replace
 from runnerscale.scaleset.config_url import without_secrets
 from runnerscale.scaleset.errors import ScaleSetError, Unavailable
 from runnerscale.scaleset.failures import (

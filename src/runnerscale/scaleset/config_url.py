@@ -9,11 +9,10 @@ Pure. Contract: github-service-and-listener 1.
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import quote, unquote, urlsplit
 
-from runnerscale.core.records import dataclass
 from runnerscale.scaleset.errors import InvalidConfigUrl
 
 FORCE_GHES_VARIABLE = "GITHUB_ACTIONS_FORCE_GHES"

@@ -9,9 +9,9 @@ Contract: github-service-and-listener 2.3, resources-and-controllers 5.1.
 
 import hashlib
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.scaleset.errors import InvalidCredentials
 

@@ -27,7 +27,7 @@ which error is `failures.py`.
 Source: contract github-service-and-listener 2.1, W9, W23-W25.
 """
 
-from runnerscale.core.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

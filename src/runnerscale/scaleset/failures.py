@@ -8,9 +8,8 @@ Pure. Contract: github-service-and-listener 2.1.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from runnerscale.core.records import dataclass
 from runnerscale.scaleset.config_url import without_secrets
 from runnerscale.scaleset.decode import BOM, DecodeError, parse_object
 from runnerscale.scaleset.errors import (

@@ -10,13 +10,13 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from aiohappyeyeballs import start_connection
 
 from runnerscale.core.http_connection import HttpConnection
 from runnerscale.core.http_dial import Address, keep_watch
-from runnerscale.core.records import dataclass
 from runnerscale.scaleset.network import Resolver
 
 NEXT_ADDRESS_S = 0.25  # RFC 8305's advice

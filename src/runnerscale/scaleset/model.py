@@ -4,10 +4,9 @@ Decoding (case-insensitive names, nulls, BOM) is in `decode.py` and `messages.py
 types carry no rules. Source: contract github-service-and-listener 2.6-2.13, 4.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 
 

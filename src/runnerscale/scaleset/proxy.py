@@ -9,9 +9,9 @@ Pure. Contract: github-service-and-listener 3.4, resources-and-controllers 5.5.
 
 import ipaddress
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.core.whole_number import whole_number
 from runnerscale.scaleset.errors import InvalidProxy

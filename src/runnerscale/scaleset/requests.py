@@ -9,11 +9,11 @@ Pure. Contract: github-service-and-listener 2.1-2.14.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.scaleset.answers import NIL_UUID
 from runnerscale.scaleset.config_url import ConfigUrl

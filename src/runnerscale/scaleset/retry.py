@@ -7,9 +7,10 @@ a rate limit, whose wish about waiting is obeyed. Carried out in `attempts.py`.
 Pure. Contract: github-service-and-listener 3.1; replaces weaknesses W7, W8, W20.
 """
 
+from dataclasses import dataclass
+
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass
 from runnerscale.scaleset.limits import PAUSE_MAX_S, SPREAD_S
 from runnerscale.scaleset.transport import Response, TransportFault, http_date_s
 

@@ -13,12 +13,12 @@ Contract: github-service-and-listener 2.2-2.5, 3.2.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
 from runnerscale.core.clock import Clock
 from runnerscale.core.deadline import Deadline
-from runnerscale.core.records import dataclass
 from runnerscale.core.secret import SecretText
 from runnerscale.scaleset import requests
 from runnerscale.scaleset.answers import decode_connection, decode_token, jwt_expiry_s

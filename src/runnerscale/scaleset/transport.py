@@ -6,12 +6,10 @@ network is `httptools_transport.py`, and `aiohttp_transport.py` where a proxy is
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Protocol
 from urllib.parse import urljoin, urlsplit
-
-from runnerscale.core.records import dataclass, replace
 
 BODY_MAX_BYTES = 16 * 1024 * 1024  # weakness W55; the largest honest answer is far below 1 MiB
 REDIRECTS_MAX = 10

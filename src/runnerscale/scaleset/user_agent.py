@@ -7,10 +7,10 @@ Pure. Contract: github-service-and-listener 2.1.
 """
 
 import json
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from runnerscale import __version__
-from runnerscale.core.records import dataclass, replace
 
 SYSTEM = "runnerscale"
 KIND = "scaleset"

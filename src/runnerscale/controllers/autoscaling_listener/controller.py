@@ -6,7 +6,7 @@ pod of a listener. Never: the listener's spec (`autoscaling_runner_set/`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import structlog
@@ -33,7 +33,6 @@ from runnerscale.controllers.places import place_labels
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.troubles import github_trouble, kube_trouble
 from runnerscale.core.clock import Clock
-from runnerscale.core.records import dataclass, replace
 from runnerscale.credentials.place import Clients, PlaceTrouble
 from runnerscale.kube.alive import confirm_alive
 from runnerscale.kube.builtin import SECRETS, Pod, Role, RoleBinding, ServiceAccount

@@ -7,11 +7,12 @@ log can be read), and the successor carries the count. Starts slow down to one i
 Pure. Contract: resources-and-controllers 4.2 L12-L14, W21.
 """
 
+from dataclasses import dataclass
+
 from runnerscale.controllers.autoscaling_listener.snapshot import Ended, restarts_of
 from runnerscale.controllers.autoscaling_listener.template import CONTAINER
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import format_time, parse_time
-from runnerscale.core.records import dataclass
 from runnerscale.kube.builtin import ContainerStateTerminated, ContainerStatus, Pod
 
 # A listener that lived so long has proven its configuration: its end begins a new row.

@@ -6,7 +6,7 @@ Contract: resources-and-controllers 4.2.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -14,7 +14,6 @@ from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AUTOSCALING_LISTENERS, AutoscalingListener
 from runnerscale.api.names import listener_config_name, listener_proxy_name
 from runnerscale.api.reasons import Trouble
-from runnerscale.core.records import dataclass, replace
 from runnerscale.credentials.place import GitHubPlace, Resolved
 from runnerscale.kube.builtin import (
     PODS,

@@ -9,6 +9,8 @@ controller that works at the same time. A leader's standbys do not work, and wri
 Pure.
 """
 
+from dataclasses import replace
+
 from runnerscale.api import labels as keys
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.autoscaling_runner_set.snapshot import (
@@ -18,7 +20,6 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     Stamp,
 )
 from runnerscale.controllers.stages import Stage
-from runnerscale.core.records import replace
 
 AGAIN_S = 20.0  # a predecessor in a rolling update is gone by then, or told to go
 SELDOM_S = 60.0  # once it is known: two writes a minute, as long as it lasts

@@ -6,7 +6,7 @@ Writes: AutoscalingRunnerSet status, finalizer, scale-set annotations; Ephemeral
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import structlog
@@ -34,7 +34,6 @@ from runnerscale.controllers.autoscaling_runner_set.status import COUNT_EVERY_S
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.troubles import github_trouble, kube_trouble
 from runnerscale.core.clock import Clock, FollowingClock, shifted
-from runnerscale.core.records import dataclass, replace
 from runnerscale.credentials.place import Clients, GitHubPlace, PlaceTrouble
 from runnerscale.kube.alive import confirm_alive
 from runnerscale.kube.builtin import SECRETS

@@ -5,6 +5,7 @@ Pure.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AutoscalingListener
@@ -37,7 +38,6 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     WriteStatus,
 )
 from runnerscale.core.backoff import Backoff
-from runnerscale.core.records import replace
 from runnerscale.kube.objects import ObjectMeta
 from runnerscale.scaleset.model import RunnerGroup, RunnerScaleSet
 

@@ -7,6 +7,7 @@ the few that concern the whole set are kept apart as they change (`Notable`).
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from runnerscale.api import labels as keys
 from runnerscale.api.autoscaling_listener import AutoscalingListener
@@ -25,7 +26,6 @@ from runnerscale.controllers.autoscaling_runner_set.snapshot import (
     recorded_id,
 )
 from runnerscale.controllers.autoscaling_runner_set.wish import claim, read_wish, same_address
-from runnerscale.core.records import dataclass, replace
 from runnerscale.kube.informer import Informer
 from runnerscale.kube.objects import controller_of, is_deleting, key_of
 from runnerscale.kube.patching import owner_index

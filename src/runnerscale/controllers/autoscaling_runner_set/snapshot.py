@@ -7,7 +7,7 @@ Contract: resources-and-controllers 4.1.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import wraps
 from typing import Any, TypeVar
@@ -19,7 +19,6 @@ from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.autoscaling_runner_set.wish import Wish, same_address
 from runnerscale.core.clock import parse_time
-from runnerscale.core.records import dataclass
 from runnerscale.credentials.place import GitHubPlace
 from runnerscale.kube.objects import ObjectMeta, ObjectReference, is_deleting
 from runnerscale.kube.resource import Resource

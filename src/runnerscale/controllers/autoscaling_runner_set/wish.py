@@ -8,6 +8,7 @@ Pure. Contract: resources-and-controllers 1.3, 2.5; replaces W47.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from runnerscale.api.autoscaling_runner_set import (
@@ -19,7 +20,6 @@ from runnerscale.api.names import RUNNER_SET_NAME_MAX
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.api.values import read
 from runnerscale.controllers.places import place_of
-from runnerscale.core.records import dataclass
 from runnerscale.credentials.place import GitHubPlace
 from runnerscale.scaleset.config_url import ConfigUrl, parse_config_url
 from runnerscale.scaleset.errors import InvalidConfigUrl

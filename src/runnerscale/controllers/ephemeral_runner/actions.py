@@ -5,12 +5,12 @@ Every action names the runner it is for; those that follow from something read c
 follows from it is a rule, and rules are in the stages. Carried out in `apply.py`.
 """
 
+from dataclasses import dataclass
 from enum import Enum
 
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner.identity import Jit, Ref
 from runnerscale.controllers.ephemeral_runner.pod_view import PodView
-from runnerscale.core.records import dataclass
 from runnerscale.kube.objects import Condition
 
 # --- actions: GitHub ------------------------------------------------------------------------

@@ -7,6 +7,8 @@ heard that it completed, or because the registration is gone, as it is after eve
 Pure. Design section 4; issue log 16-18, 21.
 """
 
+from dataclasses import replace
+
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.ephemeral_runner.actions import NOTHING, Ending, How, Step
 from runnerscale.controllers.ephemeral_runner.deadlines import (
@@ -16,7 +18,6 @@ from runnerscale.controllers.ephemeral_runner.deadlines import (
 )
 from runnerscale.controllers.ephemeral_runner.online import ask, next_question_s
 from runnerscale.controllers.ephemeral_runner.snapshot import Snapshot, Where, where
-from runnerscale.core.records import replace
 
 
 def look(seen: Snapshot) -> Step:

@@ -10,6 +10,8 @@ was decided on: a job that was stored meanwhile makes a conflict, and another pl
 Pure. Design section 4.
 """
 
+from dataclasses import replace
+
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.controllers.ephemeral_runner.actions import (
     NOTHING,
@@ -26,7 +28,6 @@ from runnerscale.controllers.ephemeral_runner.deadlines import (
 from runnerscale.controllers.ephemeral_runner.deregistration import remove
 from runnerscale.controllers.ephemeral_runner.snapshot import Removal, Snapshot
 from runnerscale.controllers.ephemeral_runner.status import verdict
-from runnerscale.core.records import replace
 
 PHASES = {How.FAILED: RunnerPhase.FAILED, How.OUTDATED: RunnerPhase.OUTDATED}
 

@@ -5,6 +5,7 @@ cache calls for a pass. The rules begin in `plan.py`, the calls are in `apply.py
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS, EphemeralRunner
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
@@ -21,7 +22,6 @@ from runnerscale.controllers.ephemeral_runner.snapshot import Hand, PodPast, Sna
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.controllers.unreadable import unreadable
 from runnerscale.core.clock import Clock, FollowingClock
-from runnerscale.core.records import replace
 from runnerscale.credentials.place import Clients
 from runnerscale.kube.builtin import Pod
 from runnerscale.kube.client import Client

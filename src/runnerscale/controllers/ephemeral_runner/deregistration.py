@@ -8,6 +8,8 @@ is final while the runner may live, but must not hold an object for ever once it
 Pure. Contract: resources-and-controllers 4.4 R1, W25, W34; design section 4.
 """
 
+from dataclasses import dataclass
+
 from runnerscale.api.labels import RUNNER_REGISTRATION_FINALIZER
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Reason, Trouble, trouble
@@ -23,7 +25,6 @@ from runnerscale.controllers.ephemeral_runner.deadlines import (
     UNREGISTERED_GIVEN_UP_AFTER_S,
 )
 from runnerscale.controllers.ephemeral_runner.snapshot import Removal, Snapshot
-from runnerscale.core.records import dataclass
 
 # What only a person can change: waiting for it has a shorter bound than for GitHub itself.
 FOR_PEOPLE = frozenset(

@@ -1,6 +1,7 @@
 """Which runner, and its registration: the two values that actions and snapshots share."""
 
-from runnerscale.core.records import dataclass
+from dataclasses import dataclass
+
 from runnerscale.core.secret import SecretText
 
 

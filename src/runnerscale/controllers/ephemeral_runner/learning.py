@@ -6,6 +6,7 @@ bring the time at which they came.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from runnerscale.api.labels import EPHEMERAL_RUNNER_FINALIZERS
@@ -64,7 +65,6 @@ from runnerscale.controllers.ephemeral_runner.snapshot import (
     where,
 )
 from runnerscale.controllers.troubles import RBAC_WORDS
-from runnerscale.core.records import replace
 
 REMOVALS = {
     Said.FORGOTTEN: Removal.FORGOTTEN,

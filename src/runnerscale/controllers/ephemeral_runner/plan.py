@@ -8,6 +8,7 @@ Pure: time, answers and memory are in the snapshot.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from runnerscale.api.labels import EPHEMERAL_RUNNER_FINALIZERS
 from runnerscale.api.reasons import Trouble
@@ -27,7 +28,6 @@ from runnerscale.controllers.ephemeral_runner import (
 from runnerscale.controllers.ephemeral_runner.actions import Action, SetFinalizers, Step
 from runnerscale.controllers.ephemeral_runner.deadlines import AGAIN_MIN_S
 from runnerscale.controllers.ephemeral_runner.snapshot import Snapshot
-from runnerscale.core.records import replace
 from runnerscale.kube.reconcile import Plan
 
 LIFE: tuple[Callable[[Snapshot], Step], ...] = (

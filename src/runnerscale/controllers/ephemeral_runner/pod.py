@@ -8,6 +8,8 @@ there already is success if it is ours.
 Pure. Contract: resources-and-controllers 4.4.2; issue log 12, 13, 23.
 """
 
+from dataclasses import dataclass
+
 from runnerscale.api.reasons import Reason, trouble
 from runnerscale.controllers.ephemeral_runner.actions import (
     NOTHING,
@@ -30,7 +32,6 @@ from runnerscale.controllers.ephemeral_runner.snapshot import (
     where,
 )
 from runnerscale.controllers.ephemeral_runner.status import told
-from runnerscale.core.records import dataclass
 
 HAPPENED = "Failed to create the pod: "  # upstream's words, which dashboards look for
 

@@ -10,9 +10,9 @@ Contract: resources-and-controllers 4.4.3.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from runnerscale.core.clock import parse_time
-from runnerscale.core.records import dataclass
 from runnerscale.kube.builtin import (
     Container,
     ContainerStateTerminated,

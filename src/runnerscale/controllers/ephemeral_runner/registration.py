@@ -13,6 +13,8 @@ fresh is read once from the API server itself.
 Pure. Contract: resources-and-controllers 4.4.1, W34; github-service 2.12.
 """
 
+from dataclasses import replace
+
 from runnerscale.api.reasons import Reason, trouble
 from runnerscale.controllers.ephemeral_runner.actions import (
     NOTHING,
@@ -34,7 +36,6 @@ from runnerscale.controllers.ephemeral_runner.deadlines import (
     TOLD_AFTER_TRIES,
 )
 from runnerscale.controllers.ephemeral_runner.snapshot import Snapshot, Where, where
-from runnerscale.core.records import replace
 
 
 def look(seen: Snapshot) -> Step:

@@ -9,7 +9,7 @@ that needs no memory: a registered runner whose pod is not there may have had a 
 it is never given another one.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 from runnerscale.api.phase import is_terminal
@@ -18,7 +18,6 @@ from runnerscale.controllers.ephemeral_runner.actions import Action
 from runnerscale.controllers.ephemeral_runner.deadlines import BUSY_WORD_HOLDS_S
 from runnerscale.controllers.ephemeral_runner.identity import Jit, Ref
 from runnerscale.controllers.ephemeral_runner.pod_view import PodView
-from runnerscale.core.records import dataclass
 from runnerscale.kube.objects import Condition
 
 

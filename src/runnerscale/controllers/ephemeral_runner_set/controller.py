@@ -7,7 +7,7 @@ begin in `plan.py`, the calls are in `apply.py`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field, replace
 
 from runnerscale.api import labels as keys
 from runnerscale.api.ephemeral_runner import EphemeralRunner, EphemeralRunnerSpec
@@ -47,7 +47,6 @@ from runnerscale.controllers.places import place_labels
 from runnerscale.controllers.reporting import Reporter
 from runnerscale.core.clock import Clock, FollowingClock
 from runnerscale.core.randomness import Random
-from runnerscale.core.records import dataclass, replace
 from runnerscale.core.whole_number import whole_number
 from runnerscale.credentials.place import Clients
 from runnerscale.kube.client import Client

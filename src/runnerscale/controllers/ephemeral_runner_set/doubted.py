@@ -12,8 +12,9 @@ all, and the first that turns out to be real makes all of them believed again.
 Pure. How many runners the set then wants: `wanted.py`.
 """
 
+from dataclasses import dataclass
+
 from runnerscale.api.reasons import Reason, Trouble, trouble
-from runnerscale.core.records import dataclass
 
 IDLE_LONG_S = 1800.0
 PROBES = 1

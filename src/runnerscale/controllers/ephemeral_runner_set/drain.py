@@ -8,6 +8,8 @@ holds the pod until GitHub's word or its own bound, reports what is left there w
 Pure. Contract: resources-and-controllers 4.3.2; design section 5; issue log 79-81.
 """
 
+from dataclasses import replace
+
 from runnerscale.api.labels import EPHEMERAL_RUNNER_SET_FINALIZER
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.ephemeral_runner_set import proxy_secret
@@ -21,7 +23,6 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Snapshot,
 )
 from runnerscale.controllers.stages import Stage
-from runnerscale.core.records import replace
 from runnerscale.kube.patching import drop_finalizers
 
 # Means that are missing or refused: an uninstall must end within minutes, and the runner's own

@@ -13,13 +13,13 @@ Design section 5; issue log 7-10, 14, 47.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.ephemeral_runner_set.snapshot import Retired, Snapshot
 from runnerscale.controllers.ephemeral_runner_set.wanted import wanted
 from runnerscale.core.backoff import Backoff
-from runnerscale.core.records import dataclass
 
 EVIDENCE_TTL_S = 600.0
 EVIDENCE_MAX = 5

@@ -13,13 +13,13 @@ weakness W49.
 """
 
 from collections.abc import Container
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from runnerscale.api.ephemeral_runner import EphemeralRunner, has_job
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.phase import is_terminal
 from runnerscale.api.reasons import Reason
-from runnerscale.core.records import dataclass, replace
 from runnerscale.kube.objects import is_deleting
 
 # An empty poll (50 s) passes within this: then the number is exact, whether or not saying so

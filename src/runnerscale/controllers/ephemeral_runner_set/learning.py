@@ -4,6 +4,7 @@ What they mean for the next step is the stages' business; here they only become 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.controllers.ephemeral_runner_set import proxy_secret, template_check
@@ -31,7 +32,6 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Written,
 )
 from runnerscale.controllers.ephemeral_runner_set.status import STATUS_EVERY_S, view
-from runnerscale.core.records import replace
 from runnerscale.kube.builtin import Secret
 
 PROXY_AGAIN_S = 30.0  # means that are missing are looked for again after this

@@ -5,7 +5,7 @@ runners come and go between two passes, and the answers that GitHub gives in its
 """
 
 from collections import deque
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner_set.doubted import Doubt
@@ -19,7 +19,6 @@ from runnerscale.controllers.ephemeral_runner_set.snapshot import (
     Written,
 )
 from runnerscale.core.clock import shifted
-from runnerscale.core.records import dataclass
 
 LET_GO_MAX = 10_000  # the same of those that end
 UNDECIDED_KEPT_S = 60.0  # by then the cache shows what was created, or nothing was

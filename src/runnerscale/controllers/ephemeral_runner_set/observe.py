@@ -4,6 +4,7 @@ A malformed part of a hostile object becomes its zero and harms nobody else.
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import msgspec
 
@@ -16,7 +17,6 @@ from runnerscale.api.phase import RunnerPhase, is_terminal
 from runnerscale.controllers.conditions import find
 from runnerscale.controllers.ephemeral_runner_set.snapshot import Retired, Runner
 from runnerscale.core.clock import parse_time
-from runnerscale.core.records import replace
 from runnerscale.kube.objects import Condition, is_deleting
 
 # An idle runner that has been ready for so long does not fail because of its template.

@@ -8,14 +8,13 @@ What is remembered is a hint. A restart forgets it, and then at worst some runne
 made, never above the wanted number, and GitHub is asked a few things twice.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.api.reasons import Trouble
-from runnerscale.core.records import dataclass
 from runnerscale.kube.builtin import Secret
 from runnerscale.kube.objects import ObjectReference
 

@@ -12,6 +12,7 @@ hint: after a restart it is heard of again.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from runnerscale.api.ephemeral_runner import EphemeralRunner
@@ -20,7 +21,6 @@ from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner_set.memory import Memory, Remembered
 from runnerscale.controllers.troubles import kube_trouble
 from runnerscale.core.plain_text import one_line
-from runnerscale.core.records import replace
 from runnerscale.kube.errors import KubeError
 from runnerscale.kube.objects import ObjectReference, controller_of
 from runnerscale.kube.store import Change
