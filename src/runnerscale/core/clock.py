@@ -9,11 +9,13 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast
+
+import msgspec
 
 # The remainder of a subtraction is no wait: loops round it to nothing, or spin on it.
 WAIT_MIN_S = 1e-6
@@ -214,8 +216,8 @@ T = TypeVar("T")
 def shifted(remembered: T, by_s: float) -> T:
     """The same, with every instant in it moved: each float in records, rows and tables.
 
-    Records are dataclasses whose floats are all instants; what is no dataclass, tuple, deque or
-    dict stays as it is, and so does what bears no instant.
+    Records are dataclasses and frozen Structs whose floats are all instants; what is no such
+    record, tuple, deque or dict stays as it is, and so does what bears no instant.
     """
     return cast(T, _shifted(remembered, by_s))
 
@@ -230,7 +232,14 @@ def _shifted(value: Any, by_s: float) -> Any:
     if isinstance(value, dict):
         return {key: _shifted(each, by_s) for key, each in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        news = {f.name: _shifted(getattr(value, f.name), by_s) for f in fields(value) if f.init}
-        changed = {n: new for n, new in news.items() if new != getattr(value, n)}
+        changed = _moved(value, (f.name for f in fields(value) if f.init), by_s)
         return replace(value, **changed) if changed else value
+    if isinstance(value, msgspec.Struct) and value.__struct_config__.frozen:
+        changed = _moved(value, value.__struct_fields__, by_s)
+        return msgspec.structs.replace(value, **changed) if changed else value
     return value
+
+
+def _moved(record: Any, names: Iterable[str], by_s: float) -> dict[str, Any]:
+    news = {name: _shifted(getattr(record, name), by_s) for name in names}
+    return {name: new for name, new in news.items() if new != getattr(record, name)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,6 +124,22 @@ def test_all_instants_of_a_record_are_moved_and_nothing_else() -> None:
     assert after.last.maxlen == 4
     same = Inner(None)
     assert shifted(same, 7.0) is same
+
+
+class Quick(msgspec.Struct, frozen=True):
+    inner: Inner
+    at_s: float | None = None
+
+
+class Message(msgspec.Struct):
+    seconds: float
+
+
+def test_the_instants_of_a_frozen_struct_are_moved_and_what_came_by_wire_is_left() -> None:
+    assert shifted(Quick(Inner(10.0), 3.0), -5.0) == Quick(Inner(5.0), -2.0)
+    same, message = Quick(Inner(None)), Message(3.0)
+    assert shifted(same, 7.0) is same
+    assert shifted(message, 7.0) is message
 
 
 @pytest.mark.parametrize(
