@@ -60,6 +60,15 @@ TRANSITIONS = (
 )
 
 
+# For the question that every plan asks: what the rows say, as one look-up.
+_MOVES = frozenset(
+    (source, row.target, row.writer)
+    for row in TRANSITIONS
+    if row.target is not None
+    for source in row.sources
+)
+
+
 def is_terminal(phase: str) -> bool:
     """A phase that nobody leaves any more."""
     return phase in TERMINAL
@@ -67,10 +76,7 @@ def is_terminal(phase: str) -> bool:
 
 def may_move(source: str, target: str, writer: Writer) -> bool:
     """Whether the table lets `writer` write `target` over `source`; a repeat is no move."""
-    return any(
-        source in row.sources and row.target == target and row.writer is writer
-        for row in TRANSITIONS
-    )
+    return (source, target, writer) in _MOVES
 
 
 def diagram() -> str:

@@ -60,11 +60,12 @@ def configure_logging(
     number = level_number(level)
     if log_format not in FORMATS:
         raise Problem(f"invalid log format: {log_format!r}", "Use text or json")
+    encode = json.JSONEncoder(default=str).encode
     shape = _controller_line if style is Style.CONTROLLER else _listener_line
 
     def finish(_logger: object, method: str, line: Line) -> str:
         shaped = {key: _bounded(key, value) for key, value in shape(line, method, clock).items()}
-        return json.dumps(shaped, default=str) if log_format == "json" else _text(shaped)
+        return encode(shaped) if log_format == "json" else _text(shaped)
 
     processors: list[Any] = [structlog.contextvars.merge_contextvars]
     if style is Style.LISTENER:

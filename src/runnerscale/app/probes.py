@@ -1,27 +1,24 @@
-"""A small HTTP server for a process's metrics and probes; its failure stops nothing else.
+"""A process's metrics and probes as pages; a port that is taken stops nothing else.
 
 `/healthz`: the process's loop turns and its workers move. `/readyz`: it can do its work now;
 if not, the body says why.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
-from aiohttp import web
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
 from runnerscale.app.problem import UsageProblem
-from runnerscale.core.few_connections import FewConnections
+from runnerscale.core.page_server import Handler, Page, PageServer, text_page
 from runnerscale.core.whole_number import whole_number
 
 log = structlog.get_logger(__name__)
 
 # None: yes; a text: no, and why.
 Check = Callable[[], str | None]
-SHUTDOWN_S = 1.0
 
 
 def split_address(text: str, flag: str) -> tuple[str, int]:
@@ -49,56 +46,41 @@ class _Plain(Collector):
             yield family
 
 
-def metrics_app(registry: CollectorRegistry, path: str = "/metrics") -> web.Application:
+def metrics_pages(registry: CollectorRegistry, path: str = "/metrics") -> dict[str, Handler]:
     """The registry in Prometheus' text format."""
     plain = _Plain(registry)
 
-    async def metrics(_request: web.Request) -> web.Response:
-        body = generate_latest(plain)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+    def metrics(_query: str) -> Page:
+        return Page(generate_latest(plain), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
-    app = web.Application()
-    app.router.add_get(path, metrics)
-    return app
+    return {path: metrics}
 
 
-def probes_app(*, healthy: Check, ready: Check) -> web.Application:
+def probe_pages(*, healthy: Check, ready: Check) -> dict[str, Handler]:
     """`/healthz` and `/readyz`."""
 
-    def answer(check: Check) -> Callable[[web.Request], object]:
-        async def handler(_request: web.Request) -> web.Response:
+    def answer(check: Check) -> Handler:
+        def handler(_query: str) -> Page:
             why_not = check()
-            return web.Response(text="ok" if why_not is None else why_not, status=_code(why_not))
+            return text_page("ok") if why_not is None else text_page(why_not, 503)
 
         return handler
 
-    app = web.Application()
-    app.router.add_get("/healthz", answer(healthy))  # type: ignore[arg-type]  # a handler
-    app.router.add_get("/readyz", answer(ready))  # type: ignore[arg-type]  # a handler
-    return app
-
-
-def _code(why_not: str | None) -> int:
-    return 200 if why_not is None else 503
+    return {"/healthz": answer(healthy), "/readyz": answer(ready)}
 
 
 class SideServer:
-    """Serves an application beside the process's work: `async with SideServer(...)`."""
+    """Serves pages beside the process's work: `async with SideServer(...)`."""
 
-    def __init__(self, app: web.Application, address: str, *, flag: str) -> None:
+    def __init__(self, pages: Mapping[str, Handler], address: str, *, flag: str) -> None:
         """`address` in Go's form; `flag` names it in messages."""
         self._host, self._port = split_address(address, flag)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        self._server = PageServer(pages)
         self._flag = flag
-        self._socket: asyncio.Server | None = None
 
     async def __aenter__(self) -> "SideServer":
-        await self._runner.setup()
-        assert self._runner.server is not None
-        door = FewConnections(self._runner.server)
-        host = self._host or None
         try:
-            self._socket = await asyncio.get_running_loop().create_server(door, host, self._port)
+            await self._server.listen(self._host, self._port)
         except OSError as error:
             # Losing the metrics must not lose the work (contract W31).
             log.error(
@@ -113,10 +95,7 @@ class SideServer:
     @property
     def port(self) -> int:
         """The port in use; 0 when nothing is served."""
-        sockets = self._socket.sockets if self._socket else ()
-        return int(sockets[0].getsockname()[1]) if sockets else 0
+        return self._server.port
 
     async def __aexit__(self, *_: object) -> None:
-        if self._socket is not None:
-            self._socket.close()
-        await self._runner.cleanup()
+        await self._server.close()

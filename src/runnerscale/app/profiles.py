@@ -10,8 +10,9 @@ import sys
 import threading
 from collections import Counter
 from types import FrameType
+from urllib.parse import parse_qs
 
-from aiohttp import web
+from runnerscale.core.page_server import Handler, Page, text_page
 
 PROFILE_S = 10.0
 PROFILE_MAX_S = 60.0
@@ -25,42 +26,33 @@ INDEX = """/debug/pprof/goroutine         what every task and thread waits for
 """
 
 
-def profiles_app() -> web.Application:
+def profile_pages() -> dict[str, Handler]:
     """The pages under `/debug/pprof/`."""
     profiling = asyncio.Lock()
 
-    async def index(_request: web.Request) -> web.Response:
-        return web.Response(text=INDEX)
-
-    async def tasks(_request: web.Request) -> web.Response:
-        return web.Response(text=waiting())
-
-    async def heap(_request: web.Request) -> web.Response:
-        return web.Response(text=objects())
-
-    async def profile(request: web.Request) -> web.Response:
-        asked = request.query.get("seconds", str(PROFILE_S))
+    async def profile(query: str) -> Page:
+        asked = parse_qs(query).get("seconds", [str(PROFILE_S)])[0]
         try:
             seconds = float(asked)
         except ValueError:
             seconds = 0.0
         if not SAMPLE_PERIOD_S <= seconds <= PROFILE_MAX_S:
             text = f"seconds is {asked!r}; use a number up to {PROFILE_MAX_S:.0f}\n"
-            return web.Response(status=400, text=text)
+            return text_page(text, 400)
         if profiling.locked():
-            return web.Response(status=409, text="a profile is being taken; ask again later\n")
+            return text_page("a profile is being taken; ask again later\n", 409)
         async with profiling:
             thread = threading.get_ident()
             samples = round(seconds / SAMPLE_PERIOD_S)
             stacks = await asyncio.to_thread(sample, thread, samples=samples)
-        return web.Response(text="".join(f"{stack} {n}\n" for stack, n in stacks.most_common()))
+        return text_page("".join(f"{stack} {n}\n" for stack, n in stacks.most_common()))
 
-    app = web.Application()
-    app.router.add_get("/debug/pprof/", index)
-    app.router.add_get("/debug/pprof/goroutine", tasks)
-    app.router.add_get("/debug/pprof/heap", heap)
-    app.router.add_get("/debug/pprof/profile", profile)
-    return app
+    return {
+        "/debug/pprof/": lambda _query: text_page(INDEX),
+        "/debug/pprof/goroutine": lambda _query: text_page(waiting()),
+        "/debug/pprof/heap": lambda _query: text_page(objects()),
+        "/debug/pprof/profile": profile,
+    }
 
 
 def waiting() -> str:

@@ -1,13 +1,15 @@
 """Metrics, probes and debug pages beside the controller's work, where they were asked for.
 
-What serves them is aiohttp, which is large (10 MiB): it is loaded here, and only when an address
-says so.
+What is on the pages: `probes.py`, `profiles.py`; who serves them: `core/page_server.py`.
 """
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from prometheus_client import CollectorRegistry
+
+from runnerscale.app.probes import SideServer, metrics_pages, probe_pages
+from runnerscale.app.profiles import profile_pages
 
 OFF = "0"  # an address that means: nowhere, as the empty one does
 
@@ -26,18 +28,13 @@ async def serve_beside(
     Raises:
         UsageProblem: an address is none.
     """
-    if all(address in ("", OFF) for address in (metrics_addr, probe_addr, pprof_addr)):
-        return
-    from runnerscale.app.probes import SideServer, metrics_app, probes_app
-    from runnerscale.app.profiles import profiles_app
-
     servers = []
     if metrics_addr not in ("", OFF):
-        servers.append(SideServer(metrics_app(registry), metrics_addr, flag="--metrics-addr"))
+        servers.append(SideServer(metrics_pages(registry), metrics_addr, flag="--metrics-addr"))
     if probe_addr not in ("", OFF):
-        probes = probes_app(healthy=lambda: None, ready=why_not_ready)
+        probes = probe_pages(healthy=lambda: None, ready=why_not_ready)
         servers.append(SideServer(probes, probe_addr, flag="--health-probe-bind-address"))
     if pprof_addr not in ("", OFF):
-        servers.append(SideServer(profiles_app(), pprof_addr, flag="--pprof-addr"))
+        servers.append(SideServer(profile_pages(), pprof_addr, flag="--pprof-addr"))
     for server in servers:
         await stack.enter_async_context(server)

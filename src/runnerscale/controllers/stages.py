@@ -5,8 +5,9 @@ nothing else makes sense in this pass (the object is going). Pure.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from runnerscale.api.catalogue import Severity
 from runnerscale.api.reasons import Trouble
@@ -16,8 +17,7 @@ A = TypeVar("A")
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True)
-class Stage(Generic[A]):
+class Stage(msgspec.Struct, Generic[A], frozen=True):
     """What one stage wants; all empty: it is settled."""
 
     actions: tuple[A, ...] = ()

@@ -6,15 +6,20 @@ for deadlines and waits inside this process.
 """
 
 import asyncio
+import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar, cast
+
+import msgspec
 
 # The remainder of a subtraction is no wait: loops round it to nothing, or spin on it.
 WAIT_MIN_S = 1e-6
+KNOWN_CHARS_MAX = 40  # of a time that is remembered; a fraction may have any number of digits
 JUMP_MIN_S = 2.0  # less is drift, and shorter than any wait that matters
 
 
@@ -37,16 +42,24 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock. Waits go through the event loop, so a virtual loop may own them."""
 
+    def __init__(self) -> None:
+        """The loop is found when it is needed."""
+        # Remembered, because asking for it asks the kernel for the process's number each time.
+        self._loop: asyncio.AbstractEventLoop | None = None
+
     def now_s(self) -> float:
         """Wall time, seconds since the epoch."""
         return time.time()
 
     def monotonic_s(self) -> float:
         """The time of the running loop, or of the process outside of one."""
-        try:
-            return asyncio.get_running_loop().time()
-        except RuntimeError:
-            return time.monotonic()
+        loop = self._loop
+        if loop is None or not loop.is_running():
+            try:
+                loop = self._loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return time.monotonic()
+        return loop.time()
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the running loop."""
@@ -106,18 +119,28 @@ class ManualClock:
 
 def format_time(seconds: float) -> str:
     """RFC 3339 with second precision in UTC, as Kubernetes writes times: `2026-01-02T03:04:05Z`."""
-    return _written(seconds, "seconds")
+    whole, _ = _rounded(seconds)
+    return f"{_written(whole)}Z"
 
 
 def format_micro_time(seconds: float) -> str:
     """RFC 3339 with microseconds in UTC (Kubernetes MicroTime): `2026-01-02T03:04:05.000000Z`."""
-    return _written(seconds, "microseconds")
+    whole, micros = _rounded(seconds)
+    return f"{_written(whole)}.{micros:06d}Z"
 
 
-def _written(seconds: float, timespec: str) -> str:
+def _rounded(seconds: float) -> tuple[int, int]:
+    """Whole seconds, and microseconds beside them, as `datetime` rounds."""
+    whole = math.floor(seconds)
+    micros = round((seconds - whole) * 1e6)
+    return (whole + 1, 0) if micros == 1_000_000 else (whole, micros)
+
+
+@lru_cache(maxsize=64)  # a log writes many lines in one second
+def _written(seconds: int) -> str:
     # Not strftime: it writes the years before 1000, such as Go's zero time, without their zeros.
-    found = datetime.fromtimestamp(seconds, UTC).isoformat(timespec=timespec)
-    return found.removesuffix("+00:00") + "Z"
+    found = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return found.removesuffix("+00:00")
 
 
 def parse_time(text: str) -> float:
@@ -127,6 +150,10 @@ def parse_time(text: str) -> float:
         ValueError: not such a time, one without an offset, or one that no year from 1 to 9999
             has: `format_time` could not write it.
     """
+    return _known(text) if len(text) <= KNOWN_CHARS_MAX else _parsed(text)
+
+
+def _parsed(text: str) -> float:
     parsed = datetime.fromisoformat(_with_microseconds(text))
     if parsed.tzinfo is None:
         raise ValueError(f"time {text!r} has no offset")
@@ -134,6 +161,10 @@ def parse_time(text: str) -> float:
         return parsed.astimezone(UTC).timestamp()
     except OverflowError as error:
         raise ValueError(f"time {text!r} is out of range") from error
+
+
+# Every pass reads the same few times again.
+_known = lru_cache(maxsize=4096)(_parsed)
 
 
 def _with_microseconds(text: str) -> str:
@@ -185,8 +216,8 @@ T = TypeVar("T")
 def shifted(remembered: T, by_s: float) -> T:
     """The same, with every instant in it moved: each float in records, rows and tables.
 
-    Records are dataclasses whose floats are all instants; what is no dataclass, tuple, deque or
-    dict stays as it is, and so does what bears no instant.
+    Records are dataclasses and frozen Structs whose floats are all instants; what is no such
+    record, tuple, deque or dict stays as it is, and so does what bears no instant.
     """
     return cast(T, _shifted(remembered, by_s))
 
@@ -201,7 +232,14 @@ def _shifted(value: Any, by_s: float) -> Any:
     if isinstance(value, dict):
         return {key: _shifted(each, by_s) for key, each in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        news = {f.name: _shifted(getattr(value, f.name), by_s) for f in fields(value) if f.init}
-        changed = {n: new for n, new in news.items() if new != getattr(value, n)}
+        changed = _moved(value, (f.name for f in fields(value) if f.init), by_s)
         return replace(value, **changed) if changed else value
+    if isinstance(value, msgspec.Struct) and value.__struct_config__.frozen:
+        changed = _moved(value, value.__struct_fields__, by_s)
+        return msgspec.structs.replace(value, **changed) if changed else value
     return value
+
+
+def _moved(record: Any, names: Iterable[str], by_s: float) -> dict[str, Any]:
+    news = {name: _shifted(getattr(record, name), by_s) for name in names}
+    return {name: new for name, new in news.items() if new != getattr(record, name)}

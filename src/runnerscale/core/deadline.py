@@ -1,13 +1,13 @@
 """A point in time after which a piece of work is not worth finishing."""
 
 import asyncio
-from dataclasses import dataclass
+
+import msgspec
 
 from runnerscale.core.clock import WAIT_MIN_S, Clock
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(msgspec.Struct, frozen=True):
     """Made once at the top of a call and handed down, so that nested waits share one budget."""
 
     clock: Clock

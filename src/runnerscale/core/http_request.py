@@ -20,6 +20,12 @@ class UnsafeHeader(ValueError):
         self.name = name
 
 
+def _culprit(headers: Mapping[str, str]) -> str:
+    return next(
+        name for name, value in headers.items() if _UNSAFE.search(name) or _UNSAFE.search(value)
+    )
+
+
 def request_bytes(
     method: str, target: str, host: str, headers: Mapping[str, str], body: bytes | None
 ) -> bytes:
@@ -29,10 +35,10 @@ def request_bytes(
         UnsafeHeader: a name or value holds a line end or a NUL.
     """
     head = [f"{method} {target} HTTP/1.1\r\nHost: {host}\r\n"]
-    for name, value in headers.items():
-        if _UNSAFE.search(value) or _UNSAFE.search(name):
-            raise UnsafeHeader(name)
-        head.append(f"{name}: {value}\r\n")
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if not (lines.count("\n") == lines.count("\r") == len(headers)) or "\0" in lines:
+        raise UnsafeHeader(_culprit(headers))
+    head.append(lines)
     if body is not None:
         head.append(f"Content-Length: {len(body)}\r\n")
     elif method not in _NO_BODY:

@@ -8,11 +8,11 @@ comes back with backoff.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 import structlog
+from msgspec.structs import replace
 
 from runnerscale.core.clock import Clock
 from runnerscale.core.randomness import Random, hex_text

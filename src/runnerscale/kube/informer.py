@@ -29,7 +29,6 @@ from runnerscale.kube.store import Change, Indexer, Store
 from runnerscale.kube.versions import is_newer, number_of
 from runnerscale.kube.watch import (
     Added,
-    Bookmark,
     Deleted,
     ErrorEvent,
     Modified,
@@ -48,6 +47,7 @@ LIST_TIMEOUT_S = 120.0  # some thousand pods with big specs take tens of seconds
 UNREADABLE_MAX = 3  # streams in a row that ended with something that is no event
 FAILING_S = 60.0  # longer than any wait between two attempts, and than an attempt takes
 GONE_MAX = 1024  # removed objects that are remembered: answers come seconds later at most
+FIRST_LIST_PIECE = 250  # objects: some milliseconds
 STALE_LISTS_MAX = 3  # a list older than what we know is asked for again so often, then believed
 
 
@@ -289,7 +289,7 @@ class Informer(Generic[T]):
         number = number_of(listed.resource_version)
         self._number = -1 if number is None else number
         self._version = listed.resource_version
-        self._take_list(listed)
+        await self._take_list(listed)
         self.lists_done = self.lists_begun
         self.trouble = ""
         self._synced.set()
@@ -306,8 +306,13 @@ class Informer(Generic[T]):
             )
         self._stale_lists = 0
 
-    def _take_list(self, listed: Listed[T]) -> None:
-        """The difference to the store becomes changes; deletions first, names may be reused."""
+    async def _take_list(self, listed: Listed[T]) -> None:
+        """The difference to the store becomes changes; deletions first, names may be reused.
+
+        The first list is taken in pieces: nobody acts on it before it is whole (`wait_synced`), and
+        thousands of objects at once would keep the lease and all else waiting. Later ones are
+        taken at once: they differ in little, and a pass must not see half of them.
+        """
         now = {key_of(item): item for item in listed.items}
         poisoned = {found.key: found for found in listed.poisoned}
         for key in [*self.store]:
@@ -316,7 +321,9 @@ class Informer(Generic[T]):
                 self._remove(key)
         for key in [key for key in self.poisoned if key not in poisoned]:
             self._heal(key)
-        for key, item in now.items():
+        for number, (key, item) in enumerate(now.items(), 1):
+            if number % FIRST_LIST_PIECE == 0 and not self.synced:
+                await self._clock.sleep(0)
             old = self.store.get(key)
             meta = item.metadata
             if old is not None and old.metadata.uid != meta.uid:
@@ -361,39 +368,30 @@ class Informer(Generic[T]):
     # --- one event ----------------------------------------------------------------------
 
     def _take(self, event: WatchEvent[T]) -> None:
+        if isinstance(event, Added | Modified | Deleted):
+            version = event.object.metadata.resource_version or ""
+        elif isinstance(event, ErrorEvent):
+            raise event.error
+        else:
+            version = event.resource_version
+        number = number_of(version)
+        if number is not None and number < self._number:
+            self.trouble = ""
+            return  # versions only grow within a stream: sent twice, or out of order
         match event:
             case Added(object=item) | Modified(object=item):
-                version = item.metadata.resource_version or ""
-                if not self._is_replay(version):
-                    self._upsert(key_of(item), item)
+                self._upsert(key_of(item), item)
             case Deleted(object=item):
-                version = item.metadata.resource_version or ""
-                if not self._is_replay(version):
-                    self._note_gone(key_of(item), version)
-                    self._delete(key_of(item), item.metadata.uid)
-            case Bookmark(resource_version=version):
-                pass
-            case Poisoned(resource_version=version):
-                if not self._is_replay(version):
-                    self._take_poisoned(event)
-            case ErrorEvent(error=error):
-                raise error
+                self._note_gone(key_of(item), version)
+                self._delete(key_of(item), item.metadata.uid)
+            case Poisoned():
+                self._take_poisoned(event)
         self.trouble = ""
-        self._advance(version)
-
-    def _is_replay(self, version: str) -> bool:
-        """Versions only grow within a stream: an older one was sent twice, or out of order."""
-        number = number_of(version)
-        return number is not None and number < self._number
-
-    def _advance(self, version: str) -> None:
-        if not version or self._is_replay(version):
-            return
-        self._version = version
-        number = number_of(version)
-        if number is not None:
-            self._number = number
-        self._tell_progress()
+        if version:
+            self._version = version
+            if number is not None:
+                self._number = number
+            self._tell_progress()
 
     def _upsert(self, key: str, item: T) -> None:
         meta = item.metadata
@@ -477,7 +475,10 @@ class Informer(Generic[T]):
 
     def _tell_progress(self) -> None:
         for handler in self._progress_handlers:
-            self._call(lambda _, h=handler: h(), None)  # type: ignore[misc]
+            try:
+                handler()
+            except Exception:  # reason: as below
+                log.exception("a progress handler failed", **self._where)
 
     def _call(self, handler: Callable[[A], None], argument: A) -> None:
         try:

@@ -6,7 +6,6 @@ field is `T | None`, because the API server does send `null` (a bookmark's
 creationTimestamp, for one).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -72,8 +71,7 @@ class AnyObject(KubeObject, gc=False):
     data: msgspec.Raw = NO_RAW
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectReference:
+class ObjectReference(msgspec.Struct, frozen=True):
     """Which object, in full: what Events and owner references are made from."""
 
     api_version: str

@@ -7,8 +7,9 @@ again and what is counted is `controller.py`.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 A = TypeVar("A")  # action
 R = TypeVar("R")  # answer
@@ -16,8 +17,7 @@ S = TypeVar("S")  # snapshot
 W = TypeVar("W")  # trouble: why something is stuck, in the words of the layer above
 
 
-@dataclass(frozen=True, slots=True)
-class Plan(Generic[A, W]):
+class Plan(msgspec.Struct, Generic[A, W], frozen=True):
     """What to do now, when to look again though nothing happens, and what is wrong.
 
     `again_s`: seconds until the same snapshot would be worth another look; None: only when
@@ -78,8 +78,7 @@ ROUNDS_MAX = 8
 BATCH_MAX = 32
 
 
-@dataclass(frozen=True, slots=True)
-class PassEnd:
+class PassEnd(msgspec.Struct, frozen=True):
     """How a pass ended: look again after `again_s` (None: on events), or `failed`: with backoff.
 
     `unfinished`: the plan still had actions. `errors`: what actions raised. `troubles` and
@@ -89,8 +88,8 @@ class PassEnd:
     again_s: float | None = None
     failed: bool = False
     unfinished: bool = False
-    errors: tuple[Exception, ...] = field(default=())
-    troubles: tuple[Any, ...] = field(default=())
+    errors: tuple[Exception, ...] = ()
+    troubles: tuple[Any, ...] = ()
     stale: bool = False
     unanswered: str = ""
 

@@ -5,8 +5,9 @@ changes the store object by object, so a reader between two awaits always sees w
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from runnerscale.kube.objects import KubeObject
 
@@ -16,8 +17,7 @@ Indexer = Callable[[T], Iterable[str]]
 Items = list  # inside the class, `list` is the method
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class Change(msgspec.Struct, Generic[T], frozen=True):
     """One object before and after: `old` None is new, `new` None is gone."""
 
     key: str

@@ -16,6 +16,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from runnerscale.kube.errors import BadAnswer
 
 CONNECTIONS_MAX = 100  # calls at once; more wait in line within their deadline
@@ -29,8 +31,7 @@ BODY_BYTES_MAX = 256 * 1024 * 1024
 NO_HEADERS: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A whole answer. Header names are in lower case."""
 
     status: int

@@ -42,6 +42,7 @@ from runnerscale.listener.config import (
 from runnerscale.listener.config_file import ConfigFile, read_file
 from runnerscale.listener.loop import Listener
 from runnerscale.listener.metrics import ListenerMetrics
+from runnerscale.listener.server import MetricsServer
 from runnerscale.listener.states import Situation, State
 from runnerscale.listener.teller import Teller
 from runnerscale.scaleset.config_url import ConfigUrl, force_ghes_in, parse_config_url
@@ -196,9 +197,6 @@ async def _listen(
     file = ConfigFile(parts.path, clock=clock, metrics=metrics, follow=life.follow)
     others = [file.run(config, parts.content), life.watch_vault()]
     if config.metrics_addr:
-        # aiohttp comes with it: 10 MiB, and a quarter of the time that a start takes.
-        from runnerscale.listener.server import MetricsServer
-
         server = MetricsServer(
             config.metrics_addr,
             path=config.metrics_path,

@@ -8,11 +8,9 @@ What is in the metrics: `metrics.py`.
 Contract: github-service-and-listener 7.1.
 """
 
-import asyncio
 from collections.abc import Callable
 
 import structlog
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -20,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from runnerscale.core.backoff import Backoff
 from runnerscale.core.clock import Clock
-from runnerscale.core.few_connections import FewConnections
+from runnerscale.core.page_server import Handler, Page, PageServer, text_page
 from runnerscale.core.randomness import Random
 from runnerscale.core.whole_number import whole_number
 from runnerscale.listener.readiness import Readiness
@@ -82,21 +80,12 @@ class MetricsServer:
             return
         attempt = 0
         while True:
-            runner = web.AppRunner(
-                self.application(), access_log=None, handle_signals=False, shutdown_timeout=1.0
-            )
+            server = PageServer(self.pages())
             try:
-                await runner.setup()
-                assert runner.server is not None
-                door = FewConnections(runner.server)
-                loop = asyncio.get_running_loop()
-                bound = await loop.create_server(door, host or None, port)
-                try:
-                    self.port = int(bound.sockets[0].getsockname()[1])
-                    log.info("metrics are served", component="metrics exporter", port=self.port)
-                    await self._for_ever()
-                finally:
-                    bound.close()
+                await server.listen(host, port)
+                self.port = server.port
+                log.info("metrics are served", component="metrics exporter", port=self.port)
+                await self._for_ever()
             except OSError as error:
                 delay_s = BIND_BACKOFF.delay_s(attempt, self._random)
                 attempt += 1
@@ -109,28 +98,24 @@ class MetricsServer:
                 )
                 await self._clock.sleep(delay_s)
             finally:
-                await runner.cleanup()
+                await server.close()
 
     async def _for_ever(self) -> None:
         while True:
             await self._clock.sleep(3600.0)
 
-    def application(self) -> web.Application:
-        """The routes; every other path is 404."""
-        application = web.Application()
-        application.router.add_get(self._path, self._metrics)
-        application.router.add_get("/healthz", self._healthz)
-        application.router.add_get("/readyz", self._readyz)
-        return application
+    def pages(self) -> dict[str, Handler]:
+        """What is served; every other path is 404."""
+        return {"/healthz": self._healthz, "/readyz": self._readyz, self._path: self._metrics}
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
+    def _metrics(self, _query: str) -> Page:
         try:
             body = generate_latest(self._registry) + self._own_errors()
         except Exception as error:  # noqa: BLE001 - a bad value must not take the endpoint down
             self._errors["gathering"] += 1
             log.error("metrics cannot be gathered", component="metrics exporter", error=str(error))
-            return web.Response(status=500, text=f"metrics cannot be gathered: {error}\n")
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+            return text_page(f"metrics cannot be gathered: {error}\n", 500)
+        return Page(body, content_type=CONTENT_TYPE)
 
     def _own_errors(self) -> bytes:
         family = CounterMetricFamily(
@@ -142,12 +127,12 @@ class MetricsServer:
         own.register(_One(family))
         return generate_latest(own)
 
-    async def _healthz(self, _request: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+    def _healthz(self, _query: str) -> Page:
+        return text_page("ok\n")
 
-    async def _readyz(self, _request: web.Request) -> web.Response:
+    def _readyz(self, _query: str) -> Page:
         now = self._readiness()
-        return web.Response(status=200 if now.ready else 503, text=f"{now.why}\n")
+        return text_page(f"{now.why}\n", 200 if now.ready else 503)
 
 
 class _One(Collector):

@@ -69,6 +69,11 @@ def actions_request(
 
 def actions_url(tenant_url: str, path: str, query: Mapping[str, str]) -> str:
     """`path` below the tenant's URL; the tenant's own query stays, `query` wins over it."""
+    return _actions_url(tenant_url, path, tuple(query.items()))
+
+
+@lru_cache(maxsize=1024)  # one for each scale set and kind of call; those about a runner pass by
+def _actions_url(tenant_url: str, path: str, query: tuple[tuple[str, str], ...]) -> str:
     tenant = _tenant(tenant_url)
     path, _, own_query = path.partition("?")
     members = dict(tenant.query)

@@ -1,8 +1,7 @@
 """Sixth stage: a runner with a job is left alone."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (

@@ -1,8 +1,7 @@
 """An EphemeralRunner that is being deleted."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.labels import EPHEMERAL_RUNNER_FINALIZERS
 from runnerscale.controllers.ephemeral_runner.actions import (

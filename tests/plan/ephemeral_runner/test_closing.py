@@ -1,8 +1,7 @@
 """How a decided ending is carried out."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason, trouble
 from runnerscale.controllers.ephemeral_runner.actions import (

@@ -1,6 +1,8 @@
 """Having GitHub forget a runner that is to go."""
 
-from dataclasses import replace
+import dataclasses
+
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import FindRunner, RemoveRunner
@@ -68,7 +70,7 @@ def test_a_runner_with_a_job_is_never_given_up_while_it_lives() -> None:
 
 
 def test_the_bound_of_a_refusal_counts_from_the_end_of_the_container() -> None:
-    late = replace(exited(1), exit=replace(exited(1).exit, at_s=NOW_S + 1000))  # type: ignore[type-var]
+    late = replace(exited(1), exit=dataclasses.replace(exited(1).exit, at_s=NOW_S + 1000))  # type: ignore[type-var]
     hand = removed(Removal.BUSY, at_s=NOW_S + 2000)
     assert not deregistration(seen(IDLE, late, hand, after_s=2000), since_s=NOW_S).settled
     assert deregistration(seen(IDLE, late, hand, after_s=2200), since_s=NOW_S).settled

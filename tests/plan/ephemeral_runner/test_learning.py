@@ -1,8 +1,7 @@
 """How answers get into the snapshot, and what is remembered."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (

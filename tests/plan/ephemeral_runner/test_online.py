@@ -1,8 +1,9 @@
 """Fifth stage: online at GitHub, and idle."""
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (
@@ -128,7 +129,7 @@ def test_all_runners_together_cost_one_call_in_ten_seconds_at_most() -> None:
     def asks(alive: int) -> int:
         count = 0
         for n in range(alive):
-            runner = replace(BUSY, has_job=False, ref=replace(REF, uid=f"uid-{n}"))
+            runner = replace(BUSY, has_job=False, ref=dataclasses.replace(REF, uid=f"uid-{n}"))
             now = replace(seen(runner, RUNNING), alive=alive, watching_since_s=NOW_S - 10)
             # An hour, a long time after everybody was asked for the first time.
             begin_s = NOW_S + 40_000
@@ -148,7 +149,7 @@ def test_a_restart_does_not_ask_about_all_runners_at_once() -> None:
     # They started long ago: their first question is presumed asked by the process before.
     soon = 0
     for n in range(500):
-        runner = replace(BUSY, has_job=False, ref=replace(REF, uid=f"uid-{n}"))
+        runner = replace(BUSY, has_job=False, ref=dataclasses.replace(REF, uid=f"uid-{n}"))
         old = replace(RUNNING, started_s=NOW_S - 100_000)
         now = replace(seen(runner, old), watching_since_s=NOW_S, alive=500)
         step = look(now)

@@ -1,8 +1,7 @@
 """Third stage: a node for the pod."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (

@@ -1,12 +1,12 @@
 """The order of the stages, and what holds for every runner whatever happens to it."""
 
 import itertools
-from dataclasses import replace
 from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner import plan as order

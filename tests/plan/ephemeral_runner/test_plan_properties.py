@@ -5,13 +5,13 @@ elsewhere: every part there or not, times that nobody can read, statuses of cont
 order, a pod of a stranger, of a namesake, or none.
 """
 
-from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import msgspec
 from hypothesis import given, note
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from runnerscale.api.ephemeral_runner import EphemeralRunner
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet

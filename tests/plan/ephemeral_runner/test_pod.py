@@ -1,8 +1,7 @@
 """Second stage: the pod is made, or it is decided that it cannot be."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (

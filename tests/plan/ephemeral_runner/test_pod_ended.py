@@ -1,8 +1,7 @@
 """Last stage of a life: the container ended, or its pod is going, gone or lost."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (

@@ -1,8 +1,7 @@
 """First stage: a registration, and its JIT config stored where the pod will find it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.controllers.ephemeral_runner.actions import (

@@ -1,8 +1,7 @@
 """A runner in a terminal phase: evidence, and nothing else of it is left."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.labels import EPHEMERAL_RUNNER_FINALIZER
 from runnerscale.controllers.ephemeral_runner.actions import (

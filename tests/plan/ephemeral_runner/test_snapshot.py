@@ -1,8 +1,7 @@
 """What the values of a snapshot mean."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.controllers.ephemeral_runner.pod_view import PodView
 from runnerscale.controllers.ephemeral_runner.snapshot import (

@@ -1,8 +1,7 @@
 """What the status of a living runner says, in as few writes as possible."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason, trouble
 from runnerscale.controllers.ephemeral_runner.actions import NOTHING, Done, PatchStatus

@@ -1,6 +1,6 @@
 """Plain values that the plan tests of this folder change with `replace`."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from runnerscale.api.labels import EPHEMERAL_RUNNER_FINALIZERS
 from runnerscale.api.reasons import Reason, Trouble, trouble

@@ -3,12 +3,11 @@
 import asyncio
 
 import aiohttp
-from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry
 
-from runnerscale.app.probes import SideServer, metrics_app, probes_app
+from runnerscale.app.probes import SideServer, metrics_pages, probe_pages
 from runnerscale.app.process_metrics import add_process_metrics
-from runnerscale.core.few_connections import CONNECTIONS_MAX
+from runnerscale.core.page_server import CONNECTIONS_MAX
 from runnerscale.kube.metrics import KubeMetrics
 
 
@@ -16,7 +15,10 @@ async def test_metrics_are_those_of_a_go_process_and_carry_no_created_series() -
     registry = CollectorRegistry()
     add_process_metrics(registry)
     KubeMetrics(registry).for_controller("c")
-    async with TestClient(TestServer(metrics_app(registry))) as client:
+    async with (
+        SideServer(metrics_pages(registry), "127.0.0.1:0", flag="--x") as server,
+        aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client,
+    ):
         answer = await client.get("/metrics")
         text = await answer.text()
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
@@ -29,8 +31,8 @@ async def test_metrics_are_those_of_a_go_process_and_carry_no_created_series() -
 
 
 async def test_who_opens_connections_and_says_nothing_is_pushed_out() -> None:
-    app = probes_app(healthy=lambda: None, ready=lambda: None)
-    async with SideServer(app, "127.0.0.1:0", flag="--x") as server:
+    pages = probe_pages(healthy=lambda: None, ready=lambda: None)
+    async with SideServer(pages, "127.0.0.1:0", flag="--x") as server:
         many = 3 * CONNECTIONS_MAX
         silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(many)]
         for _, writer in silent[::2]:

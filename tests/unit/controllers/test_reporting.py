@@ -1,8 +1,9 @@
 """How trouble becomes visible."""
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
@@ -53,7 +54,7 @@ def test_what_persists_is_said_once_and_what_changes_again() -> None:
     for _ in range(5):
         reporter.report(ABOUT, "ns/x", [MISSING])
     assert len(events.said) == 1
-    reporter.report(ABOUT, "ns/x", [replace(MISSING, happened="another Secret")])
+    reporter.report(ABOUT, "ns/x", [dataclasses.replace(MISSING, happened="another Secret")])
     assert len(events.said) == 2
 
 
@@ -62,10 +63,12 @@ def test_another_id_of_the_same_answer_is_no_news() -> None:
     reporter, events, _ = make()
     for number in range(5):
         said = f'failed(status="401", activity_id="a{number}", github_request_id="{number}"): no'
-        reporter.report(ABOUT, "ns/x", [replace(MISSING, happened=said)])
+        reporter.report(ABOUT, "ns/x", [dataclasses.replace(MISSING, happened=said)])
     assert len(events.said) == 1
     assert 'activity_id="a0"' in events.said[0][2]
-    reporter.report(ABOUT, "ns/x", [replace(MISSING, happened='failed(status="403"): no')])
+    reporter.report(
+        ABOUT, "ns/x", [dataclasses.replace(MISSING, happened='failed(status="403"): no')]
+    )
     assert len(events.said) == 2
 
 
@@ -90,7 +93,7 @@ def test_what_passes_by_itself_is_a_normal_event() -> None:
 
 def test_a_reason_said_twice_in_a_pass_counts_once() -> None:
     reporter, events, registry = make()
-    reporter.report(ABOUT, "ns/x", [MISSING, replace(MISSING, happened="other")])
+    reporter.report(ABOUT, "ns/x", [MISSING, dataclasses.replace(MISSING, happened="other")])
     assert len(events.said) == 1
     assert gauge(registry, "CredentialsMissing") == 1
 

@@ -4,9 +4,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runnerscale.core.clock import (
     JUMP_MIN_S,
@@ -122,6 +126,22 @@ def test_all_instants_of_a_record_are_moved_and_nothing_else() -> None:
     assert shifted(same, 7.0) is same
 
 
+class Quick(msgspec.Struct, frozen=True):
+    inner: Inner
+    at_s: float | None = None
+
+
+class Message(msgspec.Struct):
+    seconds: float
+
+
+def test_the_instants_of_a_frozen_struct_are_moved_and_what_came_by_wire_is_left() -> None:
+    assert shifted(Quick(Inner(10.0), 3.0), -5.0) == Quick(Inner(5.0), -2.0)
+    same, message = Quick(Inner(None)), Message(3.0)
+    assert shifted(same, 7.0) is same
+    assert shifted(message, 7.0) is message
+
+
 @pytest.mark.parametrize(
     "text", ["9999-12-31T23:59:59-00:01", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"]
 )
@@ -130,3 +150,11 @@ def test_every_time_that_is_read_can_be_written_again(text: str) -> None:
         parse_time(text)
     for edge in ("9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"):
         assert format_time(parse_time(edge))[-15:] == edge[-15:]
+
+
+@given(st.floats(-62_135_596_800, 253_402_300_000) | st.integers(0, 2_000_000_000).map(float))
+def test_times_are_rounded_and_written_as_datetime_does(seconds: float) -> None:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    for write, spec in ((format_time, "seconds"), (format_micro_time, "microseconds")):
+        assert write(seconds) == moment.isoformat(timespec=spec).removesuffix("+00:00") + "Z"
+    assert parse_time(format_micro_time(seconds)) == parse_time(moment.isoformat())

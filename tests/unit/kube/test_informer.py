@@ -604,3 +604,35 @@ def test_how_long_it_has_been_failing_is_counted_and_ends_without_news(
 def test_events_decode_as_they_travel() -> None:
     # The script's events are what a server would send; keeps the helpers honest.
     assert json.loads(json.dumps(bookmark(3)))["object"]["metadata"]["resourceVersion"] == "3"
+
+
+def test_a_long_first_list_lets_others_go_on_and_a_later_one_is_taken_at_once(
+    run_virtual: RunVirtual,
+) -> None:
+    many = [widget(f"w{n}", n + 1, uid=f"u{n}") for n in range(1000)]
+    transport = WatchScript([gone_event()], items=many, version=2000)
+    informer = informer_on(transport)
+    pieces: list[int] = []
+    between: list[list[str]] = []
+
+    def changed(change: Change[Widget]) -> None:
+        if informer.synced and not between:  # the next that runs after the first change
+            between.append([])
+            loop = asyncio.get_running_loop()
+            loop.call_soon(lambda: between[0].extend(informer.store.keys()))
+
+    async def scenario() -> None:
+        informer.on_change(changed)
+        async with running(informer):
+            while not informer.synced:
+                await asyncio.sleep(0)
+                if len(informer.store) not in pieces:
+                    pieces.append(len(informer.store))
+            transport.items = [widget(f"x{n}", 3000 + n, uid=f"y{n}") for n in range(1000)]
+            transport.version = 5000
+            await asyncio.sleep(30)
+
+    run_virtual(scenario())
+    # Pieces while nobody acts on it; nothing half-way once somebody may.
+    assert pieces == [249, 499, 749, 999, 1000]
+    assert between == [[f"ns/x{n}" for n in range(1000)]]

@@ -3,9 +3,8 @@
 The id is what GitHub is asked to forget. It can be another runner's of the same credentials.
 """
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason
 from runnerscale.app.api_server import NODE

@@ -8,15 +8,15 @@ from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 from prometheus_client import CollectorRegistry
 
-from runnerscale.app.probes import metrics_app, probes_app
-from runnerscale.app.profiles import profiles_app
+from runnerscale.app.probes import SideServer, metrics_pages, probe_pages
+from runnerscale.app.profiles import profile_pages
 from runnerscale.core.clock import SystemClock
+from runnerscale.core.page_server import Handler
 from runnerscale.core.randomness import seeded
-from runnerscale.listener.server import MetricsServer, Readiness
+from runnerscale.listener.readiness import Readiness
+from runnerscale.listener.server import MetricsServer
 from runnerscale.node.questions import SystemNetwork
 from tests.unit.security.test_bodies import MEMORY_MAX, packed
 
@@ -24,7 +24,7 @@ ENDLESS = b" " * 65536
 BOMB = packed(20)
 
 
-def listener_app() -> web.Application:
+def listener_pages() -> dict[str, Handler]:
     server = MetricsServer(
         ":0",
         path="/metrics",
@@ -33,18 +33,18 @@ def listener_app() -> web.Application:
         clock=SystemClock(),
         random=seeded(1),
     )
-    return server.application()
+    return server.pages()
 
 
-def controller_probes() -> web.Application:
-    return probes_app(healthy=lambda: None, ready=lambda: None)
+def controller_probes() -> dict[str, Handler]:
+    return probe_pages(healthy=lambda: None, ready=lambda: None)
 
 
 PORTS = {
-    "metrics of the controller": (lambda: metrics_app(CollectorRegistry()), "/metrics"),
+    "metrics of the controller": (lambda: metrics_pages(CollectorRegistry()), "/metrics"),
     "probes of the controller": (controller_probes, "/readyz"),
-    "profiles": (profiles_app, "/debug/pprof/"),
-    "metrics of the listener": (listener_app, "/metrics"),
+    "profiles": (profile_pages, "/debug/pprof/"),
+    "metrics of the listener": (listener_pages, "/metrics"),
 }
 
 
@@ -53,8 +53,11 @@ PORTS = {
 async def test_a_port_that_only_answers_unpacks_and_keeps_no_body(port: str, method: str) -> None:
     make, path = PORTS[port]
     headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
-    async with TestServer(make()) as server, aiohttp.ClientSession() as session:
-        url = server.make_url(path)
+    async with (
+        SideServer(make(), "127.0.0.1:0", flag="--x") as server,
+        aiohttp.ClientSession() as session,
+    ):
+        url = f"http://127.0.0.1:{server.port}{path}"
         tracemalloc.start()
         try:
             async with session.request(method, url, data=BOMB, headers=headers) as answer:

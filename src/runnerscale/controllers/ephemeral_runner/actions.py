@@ -8,6 +8,8 @@ follows from it is a rule, and rules are in the stages. Carried out in `apply.py
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from runnerscale.api.reasons import Trouble
 from runnerscale.controllers.ephemeral_runner.identity import Jit, Ref
 from runnerscale.controllers.ephemeral_runner.pod_view import PodView
@@ -267,8 +269,7 @@ class Ending:
     harmless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What one stage wants: nothing, most of the time."""
 
     actions: tuple[Action, ...] = ()

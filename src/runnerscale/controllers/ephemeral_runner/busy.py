@@ -7,7 +7,7 @@ heard that it completed, or because the registration is gone, as it is after eve
 Pure. Design section 4; issue log 16-18, 21.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason, Trouble, trouble
 from runnerscale.controllers.ephemeral_runner.actions import NOTHING, Ending, How, Step

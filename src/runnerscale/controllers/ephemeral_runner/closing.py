@@ -10,7 +10,7 @@ was decided on: a job that was stored meanwhile makes a conflict, and another pl
 Pure. Design section 4.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from runnerscale.api.phase import RunnerPhase
 from runnerscale.controllers.ephemeral_runner.actions import (

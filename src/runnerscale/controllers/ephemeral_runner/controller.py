@@ -5,7 +5,8 @@ cache calls for a pass. The rules begin in `plan.py`, the calls are in `apply.py
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from runnerscale.api.ephemeral_runner import EPHEMERAL_RUNNERS, EphemeralRunner
 from runnerscale.api.ephemeral_runner_set import EphemeralRunnerSet

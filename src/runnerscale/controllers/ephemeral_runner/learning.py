@@ -6,8 +6,9 @@ bring the time at which they came.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from runnerscale.api.labels import EPHEMERAL_RUNNER_FINALIZERS
 from runnerscale.api.reasons import Reason, trouble

@@ -42,16 +42,13 @@ def look(seen: Snapshot) -> Step:
 
 def _wait(seen: Snapshot, pod: PodView) -> Step:
     age_s = seen.now_s - pod.created_s
-    words = pod.unplaced or "the scheduler has not spoken yet"
-    why = trouble(
-        Reason.POD_NOT_PLACED,
-        about=seen.about,
-        happened=f"no node took its pod in {max(0, int(age_s))} s ({words})",
-    )
-    if age_s >= PLACED_WITHIN_S:
-        return Step(ending=Ending(How.FAILED, why))
     if age_s < TOLD_AFTER_S:
         return Step(again_s=TOLD_AFTER_S - age_s)
+    words = pod.unplaced or "the scheduler has not spoken yet"
+    if age_s >= PLACED_WITHIN_S:
+        happened = f"no node took its pod in {int(age_s)} s ({words})"
+        why = trouble(Reason.POD_NOT_PLACED, about=seen.about, happened=happened)
+        return Step(ending=Ending(How.FAILED, why))
     waits = trouble(
         Reason.POD_NOT_PLACED, about=seen.about, happened=f"no node takes its pod yet ({words})"
     )

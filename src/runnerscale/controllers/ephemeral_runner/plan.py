@@ -8,7 +8,8 @@ Pure: time, answers and memory are in the snapshot.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from runnerscale.api.labels import EPHEMERAL_RUNNER_FINALIZERS
 from runnerscale.api.reasons import Trouble

@@ -65,7 +65,9 @@ def look(seen: Snapshot) -> Step:
         return NOTHING  # stored first: see `registration.py`
     refusal = hand.refusal
     # What a node said when it refused the last pod is in the status until the next one is there.
-    troubles = (refusal.trouble,) if refusal else told(seen) * (hand.pod is PodPast.RETURNED)
+    troubles = told(seen) if hand.pod is PodPast.RETURNED else ()
+    if refusal is not None:
+        troubles = (refusal.trouble,)
     if refusal is not None and refusal.final:
         return Step(ending=Ending(How.FAILED, refusal.trouble, harmless=True))
     if hand.issued_s is None or seen.now_s - hand.issued_s >= JIT_CONFIG_RENEWED_AFTER_S:

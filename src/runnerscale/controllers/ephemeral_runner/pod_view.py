@@ -12,6 +12,8 @@ Contract: resources-and-controllers 4.4.3.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from runnerscale.core.clock import parse_time
 from runnerscale.core.plain_text import CUT_MARK
 from runnerscale.kube.builtin import (
@@ -69,8 +71,7 @@ class Waiting:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PodView:
+class PodView(msgspec.Struct, frozen=True):
     """One runner's pod."""
 
     uid: str

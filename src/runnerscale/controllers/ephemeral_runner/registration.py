@@ -13,7 +13,7 @@ fresh is read once from the API server itself.
 Pure. Contract: resources-and-controllers 4.4.1, W34; github-service 2.12.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from runnerscale.api.reasons import Reason, trouble
 from runnerscale.controllers.ephemeral_runner.actions import (

@@ -9,8 +9,10 @@ that needs no memory: a registered runner whose pod is not there may have had a 
 it is never given another one.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from runnerscale.api.phase import is_terminal
 from runnerscale.api.reasons import Reason, Trouble
@@ -21,8 +23,7 @@ from runnerscale.controllers.ephemeral_runner.pod_view import PodView
 from runnerscale.kube.objects import Condition
 
 
-@dataclass(frozen=True, slots=True)
-class Runner:
+class Runner(msgspec.Struct, frozen=True):
     """What the EphemeralRunner object says."""
 
     ref: Ref
@@ -63,8 +64,7 @@ class PodPast(Enum):
     RETURNED = "returned"  # a node refused it before any container started, and it was deleted
 
 
-@dataclass(frozen=True, slots=True)
-class Talk:
+class Talk(msgspec.Struct, frozen=True):
     """Where the conversation with GitHub about this runner stands."""
 
     removal: Removal = Removal.NOT_ASKED
@@ -103,8 +103,7 @@ class Omen:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hand:
+class Hand(msgspec.Struct, frozen=True):
     """What this process remembers of a runner."""
 
     confirmed: bool = False  # its registration is this process's own business by now
@@ -128,7 +127,7 @@ class Hand:
     leftovers_gone: bool = False
     forced: bool = False  # the pod was deleted without grace
     let_go: bool = False  # our finalizers were the last and are dropped: it is gone
-    talk: Talk = field(default_factory=Talk)
+    talk: Talk = msgspec.field(default_factory=Talk)
 
 
 class Where(Enum):
@@ -143,14 +142,13 @@ class Where(Enum):
     LOST = "lost"  # there was one, or may have been
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """One runner at one moment."""
 
     now_s: float
     runner: Runner
     pod: PodView | None = None
-    hand: Hand = field(default_factory=Hand)
+    hand: Hand = msgspec.field(default_factory=Hand)
     alive: int = 1  # runners of this controller, for the pace of questions
     watching_since_s: float = 0.0  # when this process began to act (as the leader)
     stale: bool = False  # a conflict: somebody wrote in between, observe again

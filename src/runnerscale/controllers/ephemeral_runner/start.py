@@ -69,13 +69,13 @@ def look(seen: Snapshot) -> Step:
 
 def _quiet(seen: Snapshot, pod: PodView, age_s: float) -> Step:
     held = next((item for item in pod.waiting if item.reason not in PATIENT), None)
+    if held is None and age_s < STARTED_WITHIN_S:
+        return Step(again_s=STARTED_WITHIN_S - age_s)
     words = f"{held.container}: {held.reason}: {held.message}" if held else pod.message
     happened = "the runner's container does not start" + (f" ({words.rstrip(': ')})" * bool(words))
     why = trouble(Reason.POD_NOT_STARTED, about=seen.about, happened=happened)
     if age_s >= STARTED_WITHIN_S:
         return Step(ending=Ending(How.FAILED, why))
-    if held is None:
-        return Step(again_s=STARTED_WITHIN_S - age_s)
     if age_s < TOLD_AFTER_S:  # such as a Secret that the node has not seen yet
         return Step(again_s=TOLD_AFTER_S - age_s)
     left_s = STARTED_WITHIN_S - age_s

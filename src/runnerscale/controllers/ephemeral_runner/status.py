@@ -76,10 +76,12 @@ def verdict(seen: Snapshot, why: Trouble, *, phase: RunnerPhase | None) -> Patch
 def told(seen: Snapshot) -> tuple[Trouble, ...]:
     """What the stored status says is wrong, as it was told when it was written."""
     runner = seen.runner
+    if not runner.reason:
+        return ()
     try:
         return (trouble(Reason(runner.reason), about=seen.about, happened=runner.message),)  # type: ignore[call-arg]
     except ValueError:
-        return ()  # nothing, or a word of another release
+        return ()  # a word of another release
 
 
 def _ready(seen: Snapshot) -> bool | None:

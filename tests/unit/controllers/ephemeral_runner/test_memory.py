@@ -1,6 +1,6 @@
 """What this process remembers: bounded, and only a hint."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from runnerscale.controllers.ephemeral_runner.memory import UNTOUCHED, Memory
 from runnerscale.controllers.ephemeral_runner.snapshot import Hand
