@@ -8,6 +8,7 @@ from runnerscale.app.process import run_process
 from runnerscale.core.clock import SystemClock
 from runnerscale.core.randomness import system_random
 from runnerscale.core.secret import SecretText
+from runnerscale.core.small_file import read_small
 from runnerscale.fake_github.options import AssignmentMode, Options, OptionsInvalid
 from runnerscale.fake_github.server import FakeGitHubFailed, run_fake_github
 
@@ -61,20 +62,13 @@ def read_tokens(path: Path) -> tuple[SecretText, ...]:
         Problem: the file cannot be read, or holds none: then anybody would be let in.
     """
     try:
-        with path.open("rb") as file:  # of /dev/zero there is no end
-            text = file.read(TOKENS_BYTES_MAX + 1)
-        words = text.decode().split()
+        words = read_small(path, TOKENS_BYTES_MAX).decode().split()
+    except UnicodeDecodeError:
+        words = []
     except OSError as error:
         raise Problem(
             f"the token file {path} cannot be read: {error.strerror}", "Correct --token-file"
         ) from error
-    except UnicodeDecodeError:
-        words = []
-    if len(text) > TOKENS_BYTES_MAX:
-        raise Problem(
-            f"the token file {path} has more than {TOKENS_BYTES_MAX:,} bytes",
-            "Correct --token-file",
-        )
     if not words:
         raise Problem(f"the file {path} holds no token", "Write one a line into it")
     return tuple(SecretText(word) for word in words)

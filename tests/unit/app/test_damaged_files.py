@@ -50,8 +50,11 @@ def test_a_file_of_tokens_without_one_would_let_everybody_in(
     path.write_bytes(content)
     with pytest.raises(Problem, match="holds no token"):
         read_tokens(path)
-    with pytest.raises(Problem, match="more than 65,536 bytes"):
+    with pytest.raises(Problem, match="it is a device"):
         read_tokens(Path("/dev/zero"))
+    path.write_bytes(b"x" * 65_537)
+    with pytest.raises(Problem, match="larger than 65536 bytes"):
+        read_tokens(path)
     path.write_text("one\n two\n")
     assert read_tokens(path) == (SecretText("one"), SecretText("two"))
 
